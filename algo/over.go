@@ -38,6 +38,14 @@ func (p *Plan) findOver() error {
 	return nil
 }
 
+// AsOne is a plan of the same limits as one list, so that a report asks all of them.
+func (p *Plan) AsOne() *Plan {
+	one := *p
+	one.own = len(one.limits)
+	one.script = scriptOf(one.limiters, one.kind())
+	return &one
+}
+
 // Own is how many of the limits, the first ones, are the rule's own. The others may pay for them.
 func (p *Plan) Own() int { return p.own }
 
@@ -50,11 +58,16 @@ func (p *Plan) OthersPay(out []Decision) bool {
 // WaitMicros is for how long a request is rejected that the plan has rejected: until one of the two
 // lists has room, if the others were asked. Never if no wait helps.
 func (p *Plan) WaitMicros(out []Decision) int64 {
-	own, others := LongestWait(out[:p.own]), LongestWait(out[p.own:len(p.limits)])
-	if others == 0 {
-		return own
+	return WaitOfLists(out[:p.own], out[p.own:len(p.limits)])
+}
+
+// WaitOfLists is until one of the two lists has room, of which the others may not have been asked.
+func WaitOfLists(own, others []Decision) int64 {
+	wait := LongestWait(others)
+	if wait == 0 {
+		return LongestWait(own)
 	}
-	return ShorterWait(own, others)
+	return ShorterWait(wait, LongestWait(own))
 }
 
 // asksOthers reports whether others are asked where the rule's own limits reject: one of them has to

@@ -85,7 +85,7 @@ var subjects = []setup{
 	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
 	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: limited(threeLimits)},
 	{id: "sluice-levels", title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: limited(threeLevels)},
-	{id: "sluice-over", title: "Sluice, Redis, over the limit, a purse pays", status: 200, edit: payingOver},
+	{id: "sluice-over", title: "Sluice, Redis, over the limit, others pay", status: 200, edit: payingOver},
 	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: limited(leasedLimit), more: timed},
 	{
 		id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200,
@@ -219,11 +219,9 @@ var (
 	// that settlements can be.
 	settling = inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "settle": {"status": ["401", "403"]}`,
 		gcra(manyPerHour))))
-	// payingOver has a purse pay for each request but the first of an hour.
-	payingOver = inRedis(
-		byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "over": {"charge": "purse"}`, gcra(onePerHour))),
-		byKey(fmt.Sprintf(`"name": "purse", "only": "over", "limits": [%s]`, gcra(manyPerHour))),
-	)
+	// payingOver has another limit pay for each request but the first of an hour.
+	payingOver = inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "over": {"limits": [%s]}`,
+		gcra(onePerHour), gcra(manyPerHour))))
 	proxied = usual.and(func(c *envoyconf.Config, at place) { c.RouteByRedisProxy(false, at.far(at.redis)) })
 )
 

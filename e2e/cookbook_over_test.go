@@ -80,7 +80,7 @@ func TestCookbookCredits(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, r.Header.Get("x-paid-by"))
 	}))
-	plugin := strings.NewReplacer(`"limit": 1000`, `"limit": 2`, `"limit": 500`, `"limit": 4`,
+	plugin := strings.NewReplacer(`"limit": 1000`, `"limit": 2`, `"limit": 500`, `"limit": 2`,
 		`{"cluster": "redis"}`, `{"cluster": "redis", "timeout": "10s"}`).
 		Replace(cookbook(t, "Quota, then credits, then 429"))
 	s := start(t, plugin, envoytest.Options{Upstream: upstream.Addr})
@@ -101,7 +101,7 @@ func TestCookbookCredits(t *testing.T) {
 		r := get(t, s.URL+want.path, "x-api-key: a")
 		testenv.Same(t, "status", r.status, want.status)
 		if want.status == http.StatusTooManyRequests {
-			testenv.Same(t, "the purse is named", strings.Contains(r.body, `"violated-policies":["quota","credits"]`), true)
+			testenv.Same(t, "the credits are named", strings.Contains(r.body, `"violated-policies":["quota","credits"]`), true)
 			continue
 		}
 		testenv.Same(t, "who has paid", r.body, want.paidBy)

@@ -10,16 +10,15 @@ import (
 )
 
 // crowdRules are for users by how their name begins: one whose contract says 25, one whose requests go
-// on with a header, and one for whom a purse of five pays.
+// on with a header, and one for whom credits of 50 pay.
 const crowdRules = `{` + patient + `"rules": [
 	{"name": "known", "match": {"headers": {"x-user": {"prefix": "k"}}}, "key": [{"header": "x-user"}],
 		"overrides": true, "limits": [` + ten + `]},
 	{"name": "free", "match": {"headers": {"x-user": {"prefix": "f"}}}, "key": [{"header": "x-user"}],
 		"over": {"set_headers": {"x-quota": "over"}}, "limits": [` + ten + `]},
 	{"name": "paid", "match": {"headers": {"x-user": {"prefix": "p"}}}, "key": [{"header": "x-user"}],
-		"over": {"charge": "credits"}, "limits": [` + ten + `]},
-	{"name": "credits", "only": "over", "key": [{"header": "x-user"}],
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}]}]}`
+		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 50, ` + long + `}]},
+		"limits": [` + ten + `]}]}`
 
 const ten = `{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, ` + long + `}`
 
@@ -37,7 +36,7 @@ func TestCrowdIsOver(t *testing.T) {
 	}{
 		{"k-user", map[string]int64{"allowed": 25, "limited": all - 25}},
 		{"f-user", map[string]int64{"allowed": 10, "over": all - 10}},
-		{"p-user", map[string]int64{"allowed": 10, "over": 5, "limited": all - 15}},
+		{"p-user", map[string]int64{"allowed": 10, "over": 50, "limited": all - 60}},
 	} {
 		before := s.outcomes()
 		inOneGo(t, s, connections, func(int, int) string { return tc.user })

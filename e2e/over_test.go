@@ -1,14 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -63,42 +60,39 @@ var overScenarios = []scenario{
 		},
 	},
 	{
-		name: "purse",
-		rules: `{"name": "purse-credits", "only": "over", "match": {"expr": "request.path.startsWith('/purse')"},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "300d"}],
-				"cost": 2},
-			{"name": "purse", "match": {"path": {"prefix": "/purse"}}, "over": {"charge": "purse-credits"},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]}`,
+		name: "paid",
+		rules: `{"name": "paid", "match": {"path": {"prefix": "/paid"}}, "cost": 2, "over": {"limits": [
+				{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "300d"}]},
+				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, ` + long + `}]}`,
 		steps: []step{
-			{want: want{Outcome: "allowed", Remaining: "0", RateLimit: `"purse";r=0;t=31622400`}},
+			{want: want{Outcome: "allowed", Remaining: "1", RateLimit: `"paid";r=1;t=31622400`}},
 			{want: want{
-				Outcome: "over:purse", Limit: "1", Remaining: "0", RetryAfter: missing,
-				RateLimit: `"purse";r=0;t=31622400, "purse-credits";r=1;t=25920000`,
+				Outcome: "over:paid", Limit: "3", Remaining: "0", RetryAfter: missing,
+				RateLimit: `"paid";r=0;t=31622400, "paid-over";r=1;t=25920000`,
 			}},
 			{want: want{
-				Status: http.StatusTooManyRequests, Outcome: "limited:purse-credits", RetryAfter: "25920000",
-				RateLimit: `"purse";r=0;t=31622400, "purse-credits";r=1;t=25920000`,
+				Status: http.StatusTooManyRequests, Outcome: "limited:paid", RetryAfter: "25920000",
+				RateLimit: `"paid";r=1;t=25920000, "paid-over";r=1;t=25920000`,
 			}},
 		},
 	},
 	{
 		name: "both",
 		rules: `{"name": "both", "match": {"path": {"prefix": "/both"}},
-				"over": {"set_headers": {"x-quota": "paid"}, "charge": "both-credits"},
+				"over": {"set_headers": {"x-quota": "paid"}, "limits": [
+				{"name": "both-credits", "algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d"}]},
 				"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]},
 			{"name": "both-hard", "match": {"path": {"prefix": "/both/hard"}},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1d"}]},
-			{"name": "both-credits", "only": "over", "match": {"path": {"prefix": "/both"}},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d"}]}`,
+				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1d"}]}`,
 		steps: []step{
 			{want: want{Status: economyStatus, Outcome: "over:both"}},
 			{request: request{path: "/hard"}, want: want{Status: economyStatus, Outcome: "over:both"}},
 			{
-				request: request{path: "/hard"}, // the purse is not asked
+				request: request{path: "/hard"}, // the credit is given back
 				want:    want{Status: http.StatusTooManyRequests, Outcome: "limited:both-hard", RetryAfter: "86400"},
 			},
 			{want: want{Status: economyStatus, Outcome: "over:both"}},
-			{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:both-credits", RetryAfter: "86400"}},
+			{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:both", RetryAfter: "86400"}},
 		},
 	},
 }
@@ -145,13 +139,12 @@ const overRules = `{` + patient + `"rules": [
 	{"name": "quota", "match": {"path": "/quota"}, "key": [{"header": "x-user"}],
 		"over": {"set_headers": {"x-quota": "over"}},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, ` + long + `}]},
-	{"name": "paid", "match": {"path": "/paid"}, "key": [{"header": "x-user"}], "over": {"charge": "credits"},
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, ` + long + `}]},
-	{"name": "credits", "only": "over", "key": [{"header": "x-user"}],
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 50, ` + long + `}]}]}`
+	{"name": "paid", "match": {"path": "/paid"}, "key": [{"header": "x-user"}],
+		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 50, ` + long + `}]},
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, ` + long + `}]}]}`
 
 // TestOverIsExact: of 400 parallel requests over two Envoys precisely so many as the limit admits
-// go the ordinary way, ten times in a row, and precisely so many as the purse has are paid for.
+// go the ordinary way, ten times in a row, and precisely so many as there are credits are paid for.
 func TestOverIsExact(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -166,24 +159,29 @@ func TestOverIsExact(t *testing.T) {
 	}
 }
 
-// TestOverWhileRedisIsAway: a remembered rejection still sets the header, and where there is a
-// purse, it stays a rejection.
+// TestOverIsExactOnACluster: so is it where every key is in one slot of a Redis Cluster.
+func TestOverIsExactOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	one, two := onCluster(t, cluster, overRules), onCluster(t, cluster, overRules)
+	for round := range 10 {
+		user := fmt.Sprintf("x-user: %d", round)
+		got := burst(t, 400, 64, []string{one.URL + "/paid", two.URL + "/paid"}, user)
+		expectTally(t, user, got, tally{http.StatusOK: 150, http.StatusTooManyRequests: 250})
+	}
+}
+
+// TestOverWhileRedisIsAway: a remembered rejection still sets the header.
 func TestOverWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "allow"}, "rules": [
 		{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 1000000, `+long+`}]},
-		{"name": "quota", "match": {"path": "/quota"}, "over": {"set_headers": {"x-quota": "over"}},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]},
-		{"name": "paid", "match": {"path": "/paid"}, "over": {"charge": "credits"},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]},
-		{"name": "credits", "only": "over", "limits": [{"algorithm": "fixed_window", "limit": 9, `+long+`}]}]}`,
+		{"name": "quota", "over": {"set_headers": {"x-quota": "over"}},
+			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]}]}`,
 		envoytest.Options{Edit: economy})
-	testenv.Same(t, "over: status", get(t, s.URL+"/quota").status, economyStatus)
-	testenv.Same(t, "paid: status", get(t, s.URL+"/paid").status, http.StatusOK)
+	testenv.Same(t, "over: status", get(t, s.URL).status, economyStatus)
 	s.redis.Kill()
-	testenv.Same(t, "over, without Redis: status", get(t, s.URL+"/quota").status, economyStatus)
-	testenv.Same(t, "paid, without Redis: status", get(t, s.URL+"/paid").status, http.StatusTooManyRequests)
-	testenv.Same(t, "the outcome", s.LoggedAll(4)[3].State, "limited:paid")
+	testenv.Same(t, "over, without Redis: status", get(t, s.URL).status, economyStatus)
 }
 
 // TestRedirectKeepsTheHeader: a request that is over keeps its header in the next pass, and is
@@ -199,43 +197,13 @@ func TestRedirectKeepsTheHeader(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("x-quota"))
 	}))
 	s := start(t, `{`+patient+`"rules": [
-		{"name": "quota", "over": {"set_headers": {"x-quota": "paid"}, "charge": "credits"},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]},
-		{"name": "credits", "only": "over",
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, `+long+`}]}]}`,
+		{"name": "quota", "over": {"set_headers": {"x-quota": "paid"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, `+long+`}]},
+			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]}]}`,
 		envoytest.Options{Upstream: upstream.Addr, Edit: followRedirects})
 	for range 2 {
 		testenv.Same(t, "the header of the last pass", get(t, s.URL+"/first", "x-quota: forged").body, "paid")
 	}
 	testenv.Same(t, "one more: status", get(t, s.URL+"/first").status, http.StatusTooManyRequests)
 	testenv.Same(t, "requests of the upstream", upstream.Count(), 4)
-}
-
-// TestPurseOfClientsWhoLeave: clients that leave while the rule is asked pay nothing from the purse.
-func TestPurseOfClientsWhoLeave(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [
-		{"name": "quota", "over": {"charge": "credits"},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, `+long+`}]},
-		{"name": "credits", "only": "over",
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, `+long+`}]}]}`,
-		envoytest.Options{})
-	get(t, s.URL)
-	s.redis.Signal(syscall.SIGSTOP)
-	leaving, leave := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() { _, _ = send(leaving, shared, s.URL) })
-	}
-	const active = "http.limited.downstream_rq_active"
-	testenv.Wait(t, patience, func() error { return atLeast(int(s.Stats(active)[active]), 8, "requests that wait") })
-	leave()
-	group.Wait()
-	testenv.Wait(t, patience, func() error { return atLeast(-int(s.Stats(active)[active]), 0, "requests that left") })
-	s.redis.Signal(syscall.SIGCONT)
-	testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
-	for range 8 {
-		testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
-	}
-	testenv.Same(t, "one more: status", get(t, s.URL).status, http.StatusTooManyRequests)
 }

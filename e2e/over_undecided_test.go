@@ -2,15 +2,12 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -26,7 +23,7 @@ func economyLog(c *envoyconf.Config) {
 const onlyOne = `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]`
 
 // TestOverBesideUndecided: while Redis is away, in mode deny, a rule that is not decided makes a request
-// a 503, which has no headers and which no purse pays for. What the worker remembers as over goes on,
+// a 503, which has no headers and costs no credits. What the worker remembers as over goes on,
 // though the breaker is open.
 func TestOverBesideUndecided(t *testing.T) {
 	t.Parallel()
@@ -36,10 +33,9 @@ func TestOverBesideUndecided(t *testing.T) {
 		{"name": "never", "match": {"path": "/never"}, "over": {"set_headers": {"x-quota": "over"}},
 			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]},
 		{"name": "once", "match": {"path": "/once"}, "failure": "local",
-			"over": {"set_headers": {"x-quota": "paid"}, "charge": "credits"}, `+onlyOne+`},
-		{"name": "strict", "match": {"headers": {"x-strict": {"present": true}}}, `+onlyOne+`},
-		{"name": "credits", "only": "over",
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, `+long+`}]}]}`,
+			"over": {"set_headers": {"x-quota": "paid"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, `+long+`}]}, `+onlyOne+`},
+		{"name": "strict", "match": {"headers": {"x-strict": {"present": true}}}, `+onlyOne+`}]}`,
 		envoytest.Options{Workers: 1, Edit: economyLog, Beside: map[string]string{"alone": deny + `
 			{"name": "alone", "key": [{"header": "x-user"}], "over": {"set_headers": {"x-quota": "over"}}, ` + onlyOne + `}]}`}})
 	alone := s.Beside["alone"]
@@ -62,58 +58,13 @@ func TestOverBesideUndecided(t *testing.T) {
 		{"/once", "x-strict: yes", 503, "failed:deny", ""},
 		{"/once", "x-a: b", economyStatus, "over:once", "paid"},
 		{"/once", "x-a: b", economyStatus, "over:once", "paid"},
-		{"/once", "x-a: b", limitedStatus, "local:limited:credits", ""},
+		{"/once", "x-a: b", limitedStatus, "local:limited:once", ""},
 	} {
 		what := fmt.Sprintf("request %d: ", i)
 		testenv.Same(t, what+"status", get(t, s.URL+tc.path, tc.header).status, tc.status)
 		entry := s.LoggedAll(logged + i + 1)[logged+i]
 		testenv.Same(t, what+"outcome", entry.State, tc.outcome)
 		testenv.Same(t, what+"x-quota", entry.Flags, tc.set)
-	}
-}
-
-// TestLatePurse: a purse that has not answered when the timeout is over leaves the rejection as it is, in
-// every failure mode. What it turns out to have charged is given back.
-func TestLatePurse(t *testing.T) {
-	t.Parallel()
-	rules := `{"name": "first", "match": {"path": "/first"}, ` + onlyOne + `}`
-	modes := []string{"allow", "deny", "local"}
-	for _, mode := range modes {
-		rules += fmt.Sprintf(`,
-			{"name": %q, "failure": %[1]q, "match": {"path": "/%[1]s"}, "over": {"charge": "%[1]s-credits"},
-				"limits": [{"algorithm": "fixed_window", "limit": 0, %[2]s}]},
-			{"name": "%[1]s-credits", "only": "over", %[3]s}`, mode, long, onlyOne)
-	}
-	w := newWire(t, redistest.Start(t).Addr)
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "3s"}, "rules": [`+rules+`]}`,
-		envoytest.Options{Redis: []string{w.addr}, Workers: 1})
-	get(t, s.URL+"/first") // Redis knows the script from here on
-	awaitTrial(t, s)
-	held := make(chan struct{})
-	release := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(release)
-	w.set(func(to io.Writer, piece []byte, sent int) error {
-		<-held
-		return pass(to, piece, sent)
-	})
-	var group sync.WaitGroup
-	for _, mode := range modes {
-		group.Go(func() {
-			r, err := send(ctx, shared, s.URL+"/"+mode)
-			testenv.Same(t, mode+", no answer: status", r.status, limitedStatus)
-			testenv.Same(t, mode+", no answer: error", err, nil)
-		})
-	}
-	group.Wait()
-	release()
-	for _, mode := range modes {
-		testenv.Wait(t, patience, func() error {
-			if r := get(t, s.URL+"/"+mode); r.status != http.StatusOK {
-				return fmt.Errorf("%s: status %d, want that the purse has its one request back", mode, r.status)
-			}
-			return nil
-		})
-		testenv.Same(t, mode+", paid for: status", get(t, s.URL+"/"+mode).status, limitedStatus)
 	}
 }
 

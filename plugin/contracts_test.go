@@ -12,47 +12,6 @@ import (
 
 // Contracts: tiers that overrides name, which a worker may not know when the request comes.
 
-// pursePlaces are orders of a purse, and of two rules that charge it and have tiers.
-var pursePlaces = map[string][]string{
-	"the purse first": {"credits", "one", "two"}, "between": {"one", "credits", "two"}, "last": {"one", "two", "credits"},
-}
-
-// TestTiersAndPurses: each rule takes the tier of its own that the override names, wherever a purse stands, and
-// so does the purse.
-func TestTiersAndPurses(t *testing.T) {
-	t.Parallel()
-	const tiered = `{"name": %q, %s "overrides": true, "key": [{"header": "x-client"}], "limits_by": {
-		"source": {"header": "x-plan"}, "default": "free", "values": {
-		"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1h"}],
-		"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, "window": "1h"}]}}}`
-	rules := map[string]string{
-		"one":     fmt.Sprintf(tiered, "one", `"over": {"charge": "credits"},`, 1, 3),
-		"two":     fmt.Sprintf(tiered, "two", `"over": {"charge": "credits"},`, 2, 4),
-		"credits": fmt.Sprintf(tiered, "credits", `"only": "over",`, 1, 2),
-	}
-	for place, order := range pursePlaces {
-		t.Run(place, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				r := w.startRedis()
-				i := w.load(withRedis(rules[order[0]] + "," + rules[order[1]] + "," + rules[order[2]]))
-				for name := range rules {
-					r.override("rl:{"+name+"|x}:override", "tier:pro", 0)
-				}
-				var got []string
-				for range 6 {
-					x := i.get("/", client("x")...)
-					for range 3 {
-						r.settle()
-					}
-					got = append(got, x.end().Outcome)
-				}
-				testenv.Same(t, "outcomes", strings.Join(got, " "), "allowed allowed allowed over:one over:one limited:credits")
-			})
-		})
-	}
-}
-
 // contractClaims are the metadata of a request whose contracts evaluate expressions.
 func contractClaims(w *worker) {
 	w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
@@ -143,26 +102,41 @@ func TestCrowdOfATierHeardOfLate(t *testing.T) {
 	})
 }
 
-// TestPurseWithATierHeardOfLate: a purse, which is asked later still, charges the account of the request.
-func TestPurseWithATierHeardOfLate(t *testing.T) {
+// TestTierWithOver: limits that pay are beside those of every tier, also of one that Redis names.
+func TestTierWithOver(t *testing.T) {
 	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		contractClaims(w)
-		r := w.startRedis()
-		purse := strings.Replace(contract("", `"limit": 5,
-			"cost": {"expr": "metadata.filter_metadata['jwt']['cost']", "default": 1, "max": 9}`),
-			`"name": "a"`, `"name": "credits", "only": "over"`, 1)
-		i := w.load(withRedis(`{"name": "quota", "key": [{"header": "x-client"}], "over": {"charge": "credits"},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]}, ` + purse))
-		r.override("rl:{credits|x}:override", "tier:pro", 0)
-		for n, want := range []string{"allowed", "over:quota", "limited:credits"} {
-			x := i.get("/", client("x")...)
-			for range 3 {
-				r.settle()
+	const rules = `{"name": "quota", "overrides": true, "key": [{"header": "x-client"}], "limits_by": {
+		"source": {"header": "x-plan"}, "default": "free", "values": {
+		"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
+		"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "1h"}],
+		"ours": "unlimited"}},
+		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}}`
+	for setting, want := range map[string]string{
+		"":                            "allowed over:quota limited:quota limited:quota",
+		"tier:pro":                    "allowed allowed over:quota limited:quota",
+		"tier:ours":                   "allowed allowed allowed allowed",
+		"free":                        "allowed allowed allowed allowed",
+		"x2":                          "allowed allowed over:quota over:quota",
+		"limits:quota=2,quota-over=1": "allowed allowed over:quota limited:quota",
+		"block":                       "blocked:quota blocked:quota blocked:quota blocked:quota",
+	} {
+		eachWorld(t, func(t *testing.T, w *worker) {
+			r := w.startRedis()
+			i := w.load(withRedis(rules))
+			if setting != "" {
+				r.override("rl:{quota|x}:override", setting, 0)
 			}
-			testenv.Same(t, fmt.Sprint("request ", n+1), x.end().Outcome, want)
-		}
-	})
+			var got []string
+			for range 4 {
+				x := i.get("/", client("x")...)
+				for range 2 {
+					r.settle()
+				}
+				got = append(got, x.end().Outcome)
+			}
+			testenv.Same(t, setting, strings.Join(got, " "), want)
+		})
+	}
 }
 
 // TestTiersAreReadAheadOnce: what any tier may evaluate is evaluated with the request, once for each text, of

@@ -103,9 +103,6 @@ func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	if r.Over != nil && r.Mode == config.Enforce {
 		outcomes = append(outcomes, answer.Over)
 	}
-	if r.Only && cfg.Redis != nil && cfg.UsesEmbeddedStore() {
-		outcomes = append(outcomes, answer.LocalAllowed, answer.LocalLimited)
-	}
 	return outcomes
 }
 

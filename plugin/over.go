@@ -1,16 +1,8 @@
 package main
 
-import (
-	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/text"
-)
+import "github.com/sluiceproxy/sluice/plugin/text"
 
 // What rules with an over do to requests in Envoy. The rest is in decide/over.go.
-
-// Purse implements decide.Host.
-func (l *limiter) Purse(contextID uint32, purse *rule.Rule) (a rule.Applied, applies bool) {
-	return l.rules.ApplyPurse(l.view.of(contextID), &l.matcher, purse)
-}
 
 // SetHeaders implements decide.Host. Envoy chooses the route anew.
 func (l *limiter) SetHeaders(contextID uint32, headers [][2]string) {

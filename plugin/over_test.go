@@ -8,12 +8,11 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// overAndPurse are a limit of 1 that sets a header and charges a purse of 1.
-const overAndPurse = `{"name": "quota", "key": [{"header": "x-client"}],
+// overAndCredits are a limit of 1 that sets a header, and a credit of 1 beside it.
+const overAndCredits = `{"name": "quota", "key": [{"header": "x-client"}],
 	"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
-	"over": {"set_headers": {"X-Quota": "paid", "x-some_other": "a"}, "charge": "credits"}},
-	{"name": "credits", "only": "over", "key": [{"header": "x-client"}],
-	"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}`
+	"over": {"set_headers": {"X-Quota": "paid", "x-some_other": "a"}, "limits": [
+	{"name": "credits", "algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}}`
 
 // sent is the values of a header of the request that the upstream gets.
 func (x *exchange) sent(name string) (values []string) {
@@ -25,14 +24,14 @@ func (x *exchange) sent(name string) (values []string) {
 	return values
 }
 
-// A request that is over goes on with the headers once the purse has paid, and is refused by the
-// purse otherwise. Without Redis all of it happens at once, with Redis in two round trips.
+// A request that is over goes on with the headers once a credit has paid, and is refused
+// otherwise. Without Redis all of it happens at once, with Redis in one round trip.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	over := result{Status: 200, Outcome: "over:quota", Limit: 1, Remaining: 0, Reset: 3600}
-	refused := result{Status: 429, Outcome: "limited:credits", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 1800}
+	refused := result{Status: 429, Outcome: "limited:quota", Limit: 1, Remaining: 0, Reset: 3600, RetryAfter: 1800}
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + overAndPurse + `]}`)
+		i := w.load(`{"rules": [` + overAndCredits + `]}`)
 		i.get("/", client("x")...).end()
 		x := i.get("/", append(client("x"), "x-quota", "forged", "x_quota", "too", "x-some-other", "b")...)
 		testenv.SameList(t, "x-quota", x.sent("x-quota"), []string{"paid"})
@@ -40,30 +39,26 @@ func TestOver(t *testing.T) {
 		testenv.SameList(t, "x-some-other", x.sent("x-some-other"), nil)
 		testenv.SameList(t, "x-some_other", x.sent("x-some_other"), []string{"a"})
 		w.expect("over", x.end(), over)
-		w.expect("the purse is empty", i.get("/", client("x")...).end(), refused)
+		w.expect("no credit is left", i.get("/", client("x")...).end(), refused)
 	})
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(overAndPurse))
+		i := w.load(withRedis(overAndCredits))
 		for n, want := range []result{
 			{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600}, over, refused,
 		} {
 			x := i.get("/", client("x")...)
-			for range 2 {
-				r.settle()
-			}
+			r.settle()
 			testenv.Same(t, "headers that were set", len(x.sent("x-quota")), map[bool]int{true: 1}[n == 1])
 			w.expect("with Redis", x.end(), want)
 		}
 		i.flush()
 		stats := w.stats()
 		for name, want := range map[string]int64{
-			"outcome.over.requests_total":                      1,
-			"outcome.limited.requests_total":                   1,
-			"rule.quota.outcome.over.rule_requests_total":      1,
-			"rule.quota.outcome.limited.rule_requests_total":   1,
-			"rule.credits.outcome.allowed.rule_requests_total": 1,
-			"rule.credits.outcome.limited.rule_requests_total": 1,
+			"outcome.over.requests_total":                    1,
+			"outcome.limited.requests_total":                 1,
+			"rule.quota.outcome.over.rule_requests_total":    1,
+			"rule.quota.outcome.limited.rule_requests_total": 1,
 		} {
 			testenv.Same(t, name, stats[name], want)
 		}
@@ -75,7 +70,7 @@ func TestOver(t *testing.T) {
 func TestOverAndRedirects(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + overAndPurse + `]}`)
+		i := w.load(`{"rules": [` + overAndCredits + `]}`)
 		i.get("/", client("x")...).end()
 		x := i.get("/", client("x")...).redirect("/next", append(client("x"), "x-quota", "paid")...)
 		testenv.SameList(t, "x-quota of the next pass", x.sent("x-quota"), []string{"paid"})
@@ -84,7 +79,7 @@ func TestOverAndRedirects(t *testing.T) {
 		testenv.SameList(t, "x-quota of one that claims to be redirected", forged.sent("x-quota"), nil)
 		forged.end()
 		first := i.get("/", client("z")...)
-		after := w.load(`{"rules": [` + perClient("other", 9) + `, ` + overAndPurse + `]}`)
+		after := w.load(`{"rules": [` + perClient("other", 9) + `, ` + overAndCredits + `]}`)
 		first.Properties["response.code_details"] = []byte("internal_redirect")
 		first.End()
 		second := after.get("/again", append(client("z"), "x-quota", "paid")...)
@@ -98,7 +93,7 @@ func TestOverAndRedirects(t *testing.T) {
 func TestOverInShadow(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"mode": "shadow", "rules": [` + overAndPurse + `]}`)
+		i := w.load(`{"mode": "shadow", "rules": [` + overAndCredits + `]}`)
 		i.get("/", client("x")...).end()
 		x := i.get("/", append(client("x"), "x-quota", "forged")...)
 		testenv.SameList(t, "x-quota", x.sent("x-quota"), nil)
@@ -110,7 +105,7 @@ func TestOverInShadow(t *testing.T) {
 func TestOverOff(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + strings.Replace(overAndPurse, `"key"`, `"mode": "off", "key"`, 1) + `]}`)
+		i := w.load(`{"rules": [` + strings.Replace(overAndCredits, `"key"`, `"mode": "off", "key"`, 1) + `]}`)
 		x := i.get("/", append(client("x"), "x-quota", "forged")...)
 		testenv.SameList(t, "x-quota", x.sent("x-quota"), nil)
 		w.expect("off", x.end(), result{Status: 200, Outcome: "none"})
@@ -122,20 +117,20 @@ func TestOverOff(t *testing.T) {
 func TestOverTouchesNothingElse(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + overAndPurse + `]}`)
+		i := w.load(`{"rules": [` + overAndCredits + `]}`)
 		calls := w.callsOf(func() { i.get("/", append(client("x"), "x-quotas", "a", "x-quot", "b")...).end() })
 		testenv.Same(t, "headers removed", calls["proxy_remove_header_map_value"], 0)
-		other := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
+		other := w.load(`{"rules": [{"name": "a", "limits": [{"algorithm": "gcra", "limit": 9, "window": "1s"}]}]}`)
 		calls = w.callsOf(func() { other.get("/", client("x")...).end() })
 		testenv.Same(t, "headers read at once", calls["proxy_get_header_map_pairs"], 0)
 	})
 }
 
-// The filter state of a refused chain is about the purse.
-func TestRejectedStateOfAPurse(t *testing.T) {
+// The filter state of a request that neither list admits is about the one that has room sooner.
+func TestRejectedStateOfTwoLists(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + overAndPurse + `]}`)
+		i := w.load(`{"rules": [` + overAndCredits + `]}`)
 		for range 2 {
 			i.get("/", client("x")...).end()
 		}
@@ -146,51 +141,63 @@ func TestRejectedStateOfAPurse(t *testing.T) {
 	})
 }
 
-// A purse that is read when the request comes, as it evaluates an expression, charges the caller's own
-// account, whoever comes before it is asked.
-func TestPurseOfAnExpressionAndPer(t *testing.T) {
+// Both lists may count for each value: whoever has room in either is admitted.
+func TestOverPer(t *testing.T) {
 	t.Parallel()
-	const rules = `{"name": "quota", "key": [{"header": "x-client"}],
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
-		"over": {"charge": "credits"}},
-		{"name": "credits", "only": "over", "match": {"expr": "request.method == 'GET'"}, "key": [], "limits": [
-		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m", "name": "each",
-			"per": [{"header": "x-client"}]}]}`
+	const rules = `{"name": "team", "key": [], "limits": [
+		{"name": "user", "per": [{"header": "x-user"}],
+			"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
+		"over": {"limits": [{"name": "credits", "per": [{"header": "x-card"}],
+			"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}}`
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
 		i := w.load(withRedis(rules))
-		want := []string{"allowed", "over:quota", "limited:credits"}
-		clients := []string{"alice", "b", "carl-with-a-long-name"}
-		for n := range want {
-			var waiting []*exchange
-			for _, name := range clients {
-				waiting = append(waiting, i.get("/", client(name)...))
+		for n, step := range [][3]string{
+			{"a", "1", "allowed"},
+			{"a", "1", "over:team"},
+			{"a", "1", "limited:team"},
+			{"a", "1", "limited:team"}, // remembered
+			{"b", "1", "allowed"},
+			{"b", "1", "limited:team"},
+			{"b", "2", "over:team"},
+			{"a", "2", "limited:team"},
+			{"a", "3", "over:team"},
+			{"a", "", "limited:team"},
+			{"", "4", "none"},
+		} {
+			var headers []string
+			for k, name := range []string{"x-user", "x-card"} {
+				if step[k] != "" {
+					headers = append(headers, name, step[k])
+				}
 			}
-			i.get("/").end() // it leaves no values behind
-			for range 2 {
-				r.settle()
-			}
-			for c, x := range waiting {
-				testenv.Same(t, fmt.Sprint(clients[c], ", request ", n+1), x.end().Outcome, want[n])
-			}
+			x := i.get("/", headers...)
+			r.settle()
+			testenv.Same(t, fmt.Sprint("request ", n), x.end().Outcome, step[2])
 		}
 	})
 }
 
-// An expression that only shares a component with another rule has a purse read when the request comes, too.
-func TestPurseSharesAnExpression(t *testing.T) {
+// What a caller has left is shown of both lists.
+func TestQuotaOfBothLists(t *testing.T) {
 	t.Parallel()
-	const key = `"key": [{"expr": "request.headers['x-client']"}]`
-	rules := strings.ReplaceAll(overAndPurse, `"key": [{"header": "x-client"}]`, key)
 	eachWorld(t, func(t *testing.T, w *worker) {
 		r := w.startRedis()
-		i := w.load(withRedis(rules))
-		for n, want := range []string{"allowed", "over:quota", "limited:credits"} {
+		rules := withRedis(overAndCredits)
+		i := w.load(rules[:len(rules)-1] + `, "quota": {"path": "/left", "rules": ["quota"]}}`)
+		for range 2 {
 			x := i.get("/", client("x")...)
-			for range 2 {
-				r.settle()
-			}
-			testenv.Same(t, fmt.Sprint("request ", n+1), x.end().Outcome, want)
+			r.settle()
+			x.end()
 		}
+		x := i.get("/left", client("x")...)
+		r.settle()
+		testenv.Same(t, "outcome", x.outcome(), "quota")
+		for _, name := range []string{`"name":"quota"`, `"name":"credits"`} {
+			if !strings.Contains(string(x.Local.Body), name) {
+				t.Errorf("no %s in %s", name, x.Local.Body)
+			}
+		}
+		x.End()
 	})
 }

@@ -84,12 +84,9 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 	return least, most
 }
 
-// charges reports whether a rule charges an admitted request: one that is over does not, and a
-// purse does only if a rule that charges it is.
+// charges reports whether a rule charges an admitted request: one that is over, and that nothing pays
+// for, does not.
 func (r *simRule) charges(q *simRequest) bool {
-	if r.paysFor != nil {
-		return slices.ContainsFunc(r.paysFor, func(over string) bool { return slices.Contains(q.over, over) })
-	}
 	return r.over == "" || !slices.Contains(q.over, r.over)
 }
 

@@ -27,8 +27,6 @@ type simRule struct {
 	worth   func(r *simRequest) int64 // of one that was admitted; nil: the cost
 	// over is the header that requests get that are over; empty: they are rejected.
 	over string
-	// paysFor is the over of the rules that charge it; nil: it is no purse.
-	paysFor []string
 	// total is how much may be admitted in a run of less than the window; 0: not checked.
 	total int64
 	rate  int64 // of a second: how much more may be admitted as time goes on; 0: as a limit of a day
@@ -248,7 +246,7 @@ func leaseRules(random *rand.Rand, hot int64) []*simRule {
 	}
 }
 
-// overRules are the rules with an over, and their purse, which stands behind them.
+// overRules are the rules with an over.
 func overRules(random *rand.Rand, quota, credits int64) []*simRule {
 	return []*simRule{
 		{
@@ -256,15 +254,11 @@ func overRules(random *rand.Rand, quota, credits int64) []*simRule {
 				anyLimit(random, 1+random.Int64N(40), "480ms") + `], "over": {"set_headers": {"x-over-soft": "1"}}`,
 		},
 		{
-			name: "plan", counted: true, cost: costOf, header: "x-paid", over: "x-over-plan", total: quota,
+			name: "plan", counted: true, cost: costOf, header: "x-paid", total: quota + credits,
 			text: user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` + anyLimit(random, quota, "1d") +
-				`], "over": {"set_headers": {"x-over-plan": "1"}, "charge": "credits"}`,
-		},
-		{
-			name: "credits", counted: true, cost: costOf, paysFor: []string{"x-over-plan"}, total: credits,
-			text: `"only": "over", ` + user + `, "cost": {"header": "x-cost", "default": 1, "max": 4}, "limits": [` +
-				anyLimit(random, credits, "1d") + []string{"", `, ` + having(anyLimit(random, credits, "1m"),
-				`"name": "credits of plan", "per": [{"expr": "request.headers['x-plan']"}]`)}[random.IntN(2)] + `]`,
+				`], "over": {"set_headers": {"x-over-plan": "1"}, "limits": [` + anyLimit(random, credits, "1d") +
+				[]string{"", `, ` + having(anyLimit(random, credits, "1m"),
+					`"name": "credits of plan", "per": [{"expr": "request.headers['x-plan']"}]`)}[random.IntN(2)] + `]}`,
 		},
 	}
 }
@@ -327,12 +321,6 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 	for i, r := range simRules(random) {
 		leases := strings.Contains(r.text, `"lease"`)
 		needsRedis := leases || strings.Contains(r.text, `"overrides"`)
-		if r.paysFor != nil {
-			if slices.ContainsFunc(c.rules, func(r *simRule) bool { return r.name == "plan" }) {
-				c.rules = append(c.rules, r)
-			}
-			continue
-		}
 		share := tenths
 		if leases {
 			share = max(tenths, 3) // leases have rules of their own
@@ -352,7 +340,7 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 	}
 	random.Shuffle(len(c.rules), func(i, j int) { c.rules[i], c.rules[j] = c.rules[j], c.rules[i] })
 	if random.IntN(8) == 0 { // a rule alone remembers its rejections for longer
-		c.rules = slices.DeleteFunc(c.rules, func(r *simRule) bool { return r.paysFor != nil || r.name == "plan" })[:1]
+		c.rules = slices.DeleteFunc(c.rules, func(r *simRule) bool { return r.name == "plan" })[:1]
 	}
 }
 

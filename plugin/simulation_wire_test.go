@@ -244,9 +244,9 @@ func (v *simulation) lose(w *worker) {
 func (v *simulation) ran(c *twinredis.Call) {
 	switch {
 	case c.Kind == twinredis.Check && c.Allowed && len(c.Costs) > 0:
-		v.charged[string(c.Tag)] += c.Costs[0]
+		v.charged[string(c.Tag)] += unitsOf(c)
 	case c.Kind == twinredis.Refund:
-		v.charged[string(c.Tag)] -= c.Costs[0]
+		v.charged[string(c.Tag)] -= unitsOf(c)
 	}
 	v.ranLease(c)
 }
@@ -278,4 +278,12 @@ func (v *simulation) ranLease(c *twinredis.Call) {
 			v.fail("a batch of a lease was given back twice, %d units too many", -v.held[c.ChargedMicros])
 		}
 	}
+}
+
+// unitsOf is what a call charges of the first limit of a list, or changes: of two lists it is one.
+func unitsOf(c *twinredis.Call) int64 {
+	if own := c.Plan.Own(); own < len(c.Costs) {
+		return c.Costs[0] + c.Costs[own]
+	}
+	return c.Costs[0]
 }

@@ -125,11 +125,8 @@ func limitsUnder(r *explain.Rule) []explain.Limit {
 	return r.Limits
 }
 
-// overText says what becomes of requests that a rule rejects, or when a purse is asked.
+// overText says what becomes of requests that a rule rejects.
 func overText(r *explain.Rule) string {
-	if r.ChargedBy != nil {
-		return ", once over " + strings.Join(r.ChargedBy, " or ")
-	}
 	if r.Over == nil {
 		return ""
 	}
@@ -137,8 +134,8 @@ func overText(r *explain.Rule) string {
 	if r.Over.SetHeaders != nil {
 		parts = append(parts, "sets "+strings.Join(slices.Sorted(maps.Keys(r.Over.SetHeaders)), ", "))
 	}
-	if r.Over.Charge != "" {
-		parts = append(parts, "charges "+r.Over.Charge)
+	if r.Over.Pays != nil {
+		parts = append(parts, "charges "+strings.Join(r.Over.Pays, ", "))
 	}
 	return ", over it " + strings.Join(parts, ", ")
 }
@@ -157,6 +154,9 @@ func limitText(l explain.Limit) string {
 	}
 	if l.Guarantee {
 		s.WriteString(", guaranteed")
+	}
+	if l.Over {
+		s.WriteString(", over it")
 	}
 	return s.String()
 }

@@ -178,12 +178,11 @@ func TestContracts(t *testing.T) {
 // contracts has the script set what the file says, and then a change of it.
 func (r *repository) contracts(g *gateway) {
 	r.t.Helper()
-	const all = "5 added, 0 changed, 0 removed, 0 the same\n"
+	const all = "4 added, 0 changed, 0 removed, 0 the same\n"
 	r.run("check", "", "", 0, all+`+ contract|822b33ad87c148a0a20a5ba7cd5ebcaa68d36a18  tier:pro
-+ contract|79891e980747ffbd21e690297394efe764fa56d7  limits:contract=20
++ contract|79891e980747ffbd21e690297394efe764fa56d7  limits:contract=20,credits=5
 + contract|18d63be10ad544a04a22c944dee01d6d864ec69b  tier:staff
 + contract|c0a497761b175379ed63397cc980546559faa84c  block for 24h
-+ credits|79891e980747ffbd21e690297394efe764fa56d7  limits:credits=5
 `+all)
 	r.run("import", "", "", 0, all)
 	for customer, want := range map[string]map[string]int{
@@ -192,10 +191,11 @@ func (r *repository) contracts(g *gateway) {
 	} {
 		g.wantAnswers(customer, g.answers(60, "/api/", "x-api-key: "+customer), want)
 	}
-	const change = `0 added, 1 changed, 0 removed, 4 the same
+	const change = `0 added, 1 changed, 0 removed, 3 the same
 `
 	r.run("check", "contract=20", "contract=40", 0, change+
-		"~ contract|79891e980747ffbd21e690297394efe764fa56d7  limits:contract=20 -> limits:contract=40\n"+change)
+		"~ contract|79891e980747ffbd21e690297394efe764fa56d7  "+
+		"limits:contract=20,credits=5 -> limits:contract=40,credits=5\n"+change)
 	g.wantAnswers("trial, checked", g.answers(60, "/api/", "x-api-key: trial"), map[string]int{"429": 60})
 	r.run("import", "contract=20", "contract=40", 0, change)
 	testenv.Wait(r.t, patience, func() error { // rejections of before are remembered for a moment

@@ -39,7 +39,7 @@ func (s *scene) counts(t *testing.T) {
 		{"/api", 5, 3}, // the fourth and fifth in the shadow of "tighter"
 		{"/once", 1, 4},
 		{"/both", 1, 1},
-		{"/spent", 5, 1}, // the purse pays for three
+		{"/spent", 5, 1}, // credits pay for three
 	})
 	s.await(
 		t,

@@ -119,12 +119,11 @@ var ruleFields = []field{
 	{name: "overrides", kind: boolean},
 	{name: "penalty", kind: inner, fields: penaltyFields},
 	{name: "over", kind: inner, fields: overFields},
-	{name: "only", words: onlyWords},
 }
 
 var overFields = []field{
 	{name: "set_headers"},
-	{name: "charge"},
+	{name: "limits"},
 }
 
 var matchFields = []field{

@@ -38,9 +38,12 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 // limitName is the name of a limit without one of its own, in answers and
 // metrics: the rule's. If the rule has several limits, the window follows as it is
 // spelled, or the algorithm if there is no window. The algorithm follows, too, if
-// another limit without a name has this window.
+// another limit without a name has this window. Limits of "over" have "-over" after the rule's.
 func (s scope) limitName(d *draftLimit, several, shared bool) string {
 	name := s.rule.Name
+	if name != "" && s.tier == overScope {
+		name += "-over"
+	}
 	if !several || name == "" {
 		return name
 	}
@@ -57,7 +60,7 @@ func (s scope) claim(o object, name string) {
 	switch {
 	case name == "", taken && first.rule != s.rule && first.rule.Name == s.rule.Name:
 		// Their rules' names are a mistake already.
-	case taken && (first.rule != s.rule || first.tier == s.tier):
+	case taken && (first.rule != s.rule || first.tier == s.tier || s.tier == overScope):
 		o.mistake(`its policy is named %s, as that of %s (want another "name" for one of the two)`, quoted(name), first.path)
 	default:
 		o.r.limitNames[name] = nameOwner{scope: s, path: o.path}

@@ -67,6 +67,7 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		s.checkCost(o, &d.Limit)
 	}
 	s.readLease(o, &d.Limit, several)
+	s.checkPays(&d)
 	return d
 }
 

@@ -44,6 +44,8 @@ func (e entry) unknown(shape []field) {
 		e.r.found++ // not shown: no work for its message
 	} else if e.path == "role" {
 		e.mistake("the plugin has no roles (want no such field; the bridge in Redis' cluster is bridge/bridge.wasm)")
+	} else if e.name == "only" && placeOf(shape, "over") >= 0 || e.name == "charge" && placeOf(shape, "set_headers") >= 0 {
+		e.mistake(`unknown field (want the limits that pay for a rule as "limits" of its "over": over.limits)`)
 	} else if meant, found := nearest(e.name, namesOf(shape)); found {
 		e.mistake("unknown field (did you mean %q?)", meant)
 	} else {

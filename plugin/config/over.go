@@ -3,36 +3,95 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/algo"
 )
 
-// Bound: headers that a rule sets on a request that is over. Beyond it, the configuration is
-// refused. Protects the request path, as each is a call of Envoy.
-const maxOverHeaders = 16
+const (
+	// Bound: headers that a rule sets on a request that is over. Beyond it, the configuration is
+	// refused. Protects the request path, as each is a call of Envoy.
+	maxOverHeaders = 16
+	// Bound: limits of `over`. Beyond it, the configuration is refused. Protects a script from Lua's
+	// 200 local variables.
+	maxOverLimits = 8
+)
 
 // Over says what becomes of a request that the rule's limits reject, in place of a 429.
 type Over struct {
 	// Headers are set on the request, in the configuration's order: names in lower case.
 	Headers [][2]string
-	// Charge is the name of the purse that pays; "": none has to.
-	Charge string
+	// Limits pay for the request, if all of them allow it; nil: nothing has to.
+	Limits []Limit
 }
 
-// readOver reads a rule's "over".
-func readOver(o object, mode Mode) *Over {
+// overScope is the scope.tier of limits of "over", which are beside those of every tier.
+const overScope = -1
+
+// readOver reads a rule's "over", once its own limits are known.
+func (rule *Rule) readOver(o object) {
 	if !o.has("over") {
-		return nil
+		return
 	}
-	if mode == Shadow {
+	if rule.Mode == Shadow {
 		o.mistake(`"over" is in a rule that rejects nobody (want the mode "enforce")`)
 	}
 	o.refuse(`does not go with "over": whoever is blocked is always rejected (remove one of them)`, "penalty")
-	o = o.object("over")
-	if o.there && !o.has("set_headers") && !o.has("charge") {
-		o.mistake(`nothing becomes of a request that is over (want "set_headers", "charge" or both)`)
+	over := o.object("over")
+	if over.there && !over.has("set_headers") && !over.has("limits") {
+		over.mistake(`nothing becomes of a request that is over (want "set_headers", "limits" or both)`)
 	}
-	return &Over{
-		Headers: get(o, "set_headers", readOverHeaders),
-		Charge:  get(o, "charge", readNameOf),
+	rule.Over = &Over{Headers: get(over, "set_headers", readOverHeaders)}
+	if v, ok := over.field("limits"); ok {
+		s := scope{rule: rule, rulePath: o.path, tier: overScope}
+		rule.Over.Limits = s.readOverLimits(v)
+	}
+	rule.checkOver(o)
+}
+
+// readOverLimits reads the limits that may pay.
+func (s scope) readOverLimits(v value) []Limit {
+	limits := readLimits(v, s)
+	if len(limits) > maxOverLimits {
+		v.mistake("there are %d limits (want at most %d)", len(limits), maxOverLimits)
+	}
+	for at, own := range s.rule.lists {
+		if n := len(own) + len(limits); n > algo.MaxLimits {
+			v.mistake("there are %d limits together with %s (want at most %d)", n, s.rulePath+at, algo.MaxLimits)
+		}
+	}
+	return limits
+}
+
+// checkPays reports what a limit that pays for others cannot be.
+func (s scope) checkPays(d *draftLimit) {
+	if s.tier != overScope {
+		return
+	}
+	d.Over = true
+	if d.Algorithm != 0 && !d.Algorithm.HasWindow() {
+		d.mistake(`"concurrency" does not pay: a request that is over holds no slots (want another algorithm)`)
+	}
+	if d.Queue {
+		d.mistake(`a limit of "over" does not queue (remove "overflow")`)
+	}
+	d.refuse(`does not belong to a limit of "over" (remove it)`, "cost", "lease", "ceiling", "guarantee")
+}
+
+// checkOver reports limits of the rule that an "over" does not go with.
+func (rule *Rule) checkOver(o object) {
+	pays := len(rule.Over.Limits) > 0
+	for l := range rule.everyOwnLimit {
+		switch {
+		case l.Queue:
+			o.refuse(`does not go with a bucket that queues (remove "overflow", or this)`, "over")
+			return
+		case pays && l.Lease != nil:
+			o.mistake(`"limits" of "over" do not go with a "lease": only Redis can decide both together (remove one of them)`)
+			return
+		case pays && l.Guarantee:
+			o.mistake(`"limits" of "over" do not go with a "guarantee" (remove one of them)`)
+			return
+		}
 	}
 }
 
@@ -56,62 +115,3 @@ func readOverHeaders(v value) [][2]string {
 // SameHeader is the spelling that names of one header have in common: some upstreams take "_"
 // for "-". The name is in lower case.
 func SameHeader(name string) string { return strings.ReplaceAll(name, "_", "-") }
-
-// readOnly reads whether a rule is a purse, which is asked in place of other rules only.
-func readOnly(o object, mode Mode) bool {
-	v, ok := o.field("only")
-	if !ok {
-		return false
-	}
-	_, ok = v.readWord(onlyWords)
-	if ok && mode != Enforce {
-		o.mistake(`"only" is in a rule that rejects nobody (want the mode "enforce")`)
-	}
-	o.refuse(`does not belong to a purse (remove it, or "only": "over")`, "over", "penalty", "failure")
-	return ok
-}
-
-// checkQueues reports buckets that queue in a rule whose rejections go on, or in a purse.
-func (rule *Rule) checkQueues(o object) {
-	for l := range rule.everyLimit {
-		if l.Queue {
-			o.refuse(`does not go with a bucket that queues (remove "overflow", or this)`, "over", "only")
-			return
-		}
-	}
-}
-
-// checkPurses reports purses that are not there, and purses that no rule names. objects are the
-// rules as they are written.
-func checkPurses(rules []Rule, objects []object) {
-	for i := range rules {
-		r, o := &rules[i], objects[i]
-		if r.Over != nil && r.Over.Charge != "" {
-			o.checkCharge(rules, r.Over.Charge)
-		}
-		if r.Only && !slices.ContainsFunc(rules, func(by Rule) bool { return by.Over != nil && by.Over.Charge == r.Name }) {
-			o.mistake(`no rule charges the purse %s (want an "over" with "charge": %s, or no "only")`, quoted(r.Name),
-				quoted(r.Name))
-		}
-	}
-}
-
-// checkCharge reports a name that is not a purse's.
-func (o object) checkCharge(rules []Rule, name string) {
-	var purses []string
-	want := `one of this name, with "only": "over"`
-	for i := range rules {
-		if rules[i].Only {
-			purses = append(purses, rules[i].Name)
-			want = "one of " + quotedList(purses)
-		}
-	}
-	path := o.path + ".over.charge"
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
-	switch {
-	case i < 0:
-		o.r.mistake(path, "%s names no rule (want %s)", quoted(name), want)
-	case !rules[i].Only:
-		o.r.mistake(path, `%s names a rule that is not a purse (want "only": "over" in that rule)`, quoted(name))
-	}
-}

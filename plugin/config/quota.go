@@ -71,8 +71,6 @@ func (rule *Rule) unlisted() string {
 		return "is an exempt rule, which has no limits (want a rule that has some)"
 	case rule.Mode == Off:
 		return "is off, so that it counts nothing (want another rule, or another mode)"
-	case rule.Only:
-		return `is a purse, which pays for other rules ("only": "over"; want a rule that applies by itself)`
 	}
 	identify := rule.Identify()
 	for i := range identify {

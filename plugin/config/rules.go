@@ -7,13 +7,12 @@ func readRules(v value) []Rule {
 	if !ok {
 		return nil
 	}
-	all, objects := make([]Rule, 0, len(elements)), make([]object, 0, len(elements))
+	all := make([]Rule, 0, len(elements))
 	for _, element := range elements {
 		if o := element.readObject(ruleFields); o.there {
-			all, objects = append(all, *readRule(o)), append(objects, o)
+			all = append(all, *readRule(o))
 		}
 	}
-	checkPurses(all, objects)
 	return all
 }
 
@@ -33,18 +32,14 @@ func readRule(o object) *Rule {
 	rule.Settle = get(o, "settle", readSettle)
 	rule.Overrides = readOverrides(o)
 	rule.Penalty = readPenalty(o, rule.Mode)
-	rule.Over, rule.Only = readOver(o, rule.Mode), readOnly(o, rule.Mode)
-	if rule.Only { // undecided, it does not pay
-		rule.Failure = FailDeny
-	}
 	switch field, v, _ := o.choice(); field {
 	case "limits":
 		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
 	case "limits_by":
 		rule.Tiers = readTiers(v.readObject(tierFields), scope{rule: rule, rulePath: o.path})
 	}
+	rule.readOver(o)
 	rule.checkSettle(o)
-	rule.checkQueues(o)
 	return rule
 }
 
@@ -115,8 +110,25 @@ func shadow(rules []Rule) {
 	}
 }
 
-// everyLimit is an iterator over the rule's limits, those of its tiers too.
+// everyLimit is an iterator over the rule's limits, those of its tiers and of its "over" too.
 func (rule *Rule) everyLimit(yield func(*Limit) bool) {
+	for l := range rule.everyOwnLimit {
+		if !yield(l) {
+			return
+		}
+	}
+	if rule.Over == nil {
+		return
+	}
+	for i := range rule.Over.Limits {
+		if !yield(&rule.Over.Limits[i]) {
+			return
+		}
+	}
+}
+
+// everyOwnLimit is an iterator over the rule's limits without those of its "over".
+func (rule *Rule) everyOwnLimit(yield func(*Limit) bool) {
 	for _, limits := range rule.lists {
 		for i := range limits {
 			if !yield(&limits[i]) {

@@ -34,7 +34,6 @@ type Rule struct {
 	Overrides bool
 	Penalty   *algo.Penalty // nil: none
 	Over      *Over         // nil: whom it rejects gets a 429
-	Only      bool          // a purse: it is asked in place of rules whose Over charges it, and else not
 }
 
 // Settle says how the response corrects the charge of a request.

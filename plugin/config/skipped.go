@@ -21,20 +21,11 @@ func (c *Config) Skipped() (notes []Mistake) {
 		notes = append(notes, Mistake{
 			Path: "rules[" + strconv.Itoa(i) + "].key",
 			Problem: "rule " + strconv.Quote(c.Rules[i].Name) + ": without " + strings.Join(sources, " or ") +
-				skips(&c.Rules[i]),
+				` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such ` +
+				`requests, limits them)`,
 		})
 	}
 	return notes
-}
-
-// skips says what follows from skipping a rule.
-func skips(r *Rule) string {
-	if r.Only {
-		return ` the purse is not asked, and the rule that charges it rejects the request (a "default" in the key is for ` +
-			`such requests)`
-	}
-	return ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such ` +
-		`requests, limits them)`
 }
 
 // sourceText names where a component that may be absent gets its value.

@@ -7,7 +7,6 @@ import "github.com/sluiceproxy/sluice/algo"
 var (
 	modes        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
 	failureModes = []string{FailAllow: "allow", FailDeny: "deny", FailLocal: "local"}
-	onlyWords    = []string{"over"}
 	periods      = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
 	weekdays     = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 	families     = []string{"x-ratelimit", "draft"}

@@ -69,14 +69,14 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 	}
 	e, fresh := b.said.Put(c.Limits.ID, part)
 	if fresh || e.number != b.number {
-		e.number, e.lent, e.used = b.number, e.lent[:0], e.used[:0]
+		e.number, e.lent, e.used, e.decisions = b.number, e.lent[:0], e.used[:0], e.decisions[:0]
 	}
 	e.atMicros, e.storeMicros = nowMicros, r.AtMicros
 	e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
 	if r.EarnedMicros > 0 {
 		e.block = deny.Block{By: algo.ByPenalty, LeftMicros: r.EarnedMicros}
 	}
-	e.decisions = append(e.decisions[:0], r.Decisions...)
+	e.hearDecisions(c, r)
 	e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
 	for i := range e.decisions {
 		if i == len(e.lent) {
@@ -94,15 +94,42 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 		default: // so much at least: another size or class may have seen more
 			e.used[i] = max(used, e.used[i])
 		}
-		if again && r.Allowed {
+		if again && r.Allowed && (!c.Limits.Pays() || r.Over == (i >= c.Limits.Plan.Own())) {
 			d.Remaining += c.Costs[i]
 			e.used[i] -= c.Costs[i]
 		}
 	}
 }
 
+// hearDecisions takes the decisions of a reply. What Redis has not asked, as the rule's own limits
+// admitted the request, is as it was.
+func (e *said) hearDecisions(c *Check, r *redis.Reply) {
+	for i := range r.Decisions {
+		d := r.Decisions[i]
+		if r.By == algo.ByLimits && d.Hidden && i >= c.Limits.Plan.Own() {
+			if i < len(e.decisions) {
+				continue
+			}
+			l := c.Limit(i)
+			d = algo.Decision{Allowed: true, Remaining: l.Room()}
+		}
+		if i < len(e.decisions) {
+			e.decisions[i] = d
+		} else {
+			e.decisions = append(e.decisions, d)
+		}
+	}
+	e.decisions = e.decisions[:len(r.Decisions)]
+}
+
 // lend notes that the failure mode lets a check's request go.
 func (b *burst) lend(q *Question, c *Check) {
+	from, to := 0, len(c.Costs)
+	if c.Limits.Pays() {
+		if to = c.Limits.Plan.Own(); !b.fitsList(q, c, 0, to) {
+			from, to = to, len(c.Costs)
+		}
+	}
 	for _, part := range c.Limits.Parts {
 		e := b.about(q, c, part)
 		if e == nil || e.block.By != algo.ByLimits {
@@ -110,7 +137,25 @@ func (b *burst) lend(q *Question, c *Check) {
 		}
 		c.lent = true
 		for _, limit := range part {
-			e.lent[limit] += c.Costs[limit]
+			if from <= limit && limit < to {
+				e.lent[limit] += c.Costs[limit]
+			}
 		}
 	}
+}
+
+// fitsList reports whether a check fits into all that is known of the limits from one on to another.
+func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
+	for _, part := range c.Limits.Parts {
+		e := b.about(q, c, part)
+		if e == nil || e.block.By != algo.ByLimits {
+			continue
+		}
+		for _, limit := range part {
+			if from <= limit && limit < to && !e.fits(limit, c) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -53,7 +53,8 @@ type Ask struct {
 	Tag    []byte
 	Values rule.Values // within the Tag's identity; nil where no limit has "per"
 	Costs  []int64     // parallel to Limits.Limits
-	// borrowing are the costs where the guarantee charges nothing; nil without one.
+	// borrowing are the costs where the guarantee charges nothing; or, where limits may pay for others,
+	// what is charged of each list alone, see keepLists; else nil.
 	borrowing []int64
 
 	// Sizes are those that the limits have for the request, parallel to Limits.Limits; nil if
@@ -82,7 +83,7 @@ type Said struct {
 	LeftMicros int64
 	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
 	EarnedMicros int64
-	// Excused: the check rejects, and does not refuse the request. See over.go.
+	// Excused: the rule's limits reject, and the request goes on all the same. See over.go.
 	Excused bool
 }
 

@@ -39,15 +39,14 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	return v
 }
 
-// decideRest decides what Redis has left undecided, as far as it can be, once.
+// decideRest decides what Redis has left undecided, as far as it can be.
 //
 //go:inline
 func (s *Stores) decideRest(q *Question, now Time) {
-	if q.weighed || s.alone() {
+	if s.alone() {
 		return
 	}
 	if q.over {
-		q.weighed = true
 		s.recallOver(q, now)
 	}
 	if q.first(isUndecided) != nil {
@@ -61,7 +60,7 @@ func (s *Stores) decideRest(q *Question, now Time) {
 func (s *Stores) recallOver(q *Question, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if c.Rule.Over == nil || !isUndecided(c) {
+		if !excuses(c.Rule) || !isUndecided(c) {
 			continue
 		}
 		if s.askMemory(c, now); c.Status == Allowed {

@@ -64,9 +64,26 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 		if r.Chained = q.over; r.Chained {
 			r.WaitMicros = q.WaitMicros()
 		}
+		if by.Limits.Pays() && !by.By.Blocks() {
+			r.By = d.sooner(by, of)
+		}
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
 	}
 	return r
+}
+
+// sooner is those of the limits of a check, as shown, that are of the list that has room sooner.
+func (d *display) sooner(c *Check, shown []answer.Limit) []answer.Limit {
+	from, to := c.soonerList()
+	begin, end := 0, 0
+	for j := range to {
+		if c.shows(j) {
+			if end++; j < from {
+				begin++
+			}
+		}
+	}
+	return shown[begin:end]
 }
 
 // appendShown appends the limits of a check that was decided.

@@ -83,9 +83,6 @@ func (w *Worker) goOn(now Time) {
 
 // concludeReady finds the verdict on those that wait for no answer any more.
 func (w *Worker) concludeReady(now Time) {
-	if w.questions.unpaid.n > 0 {
-		w.purses.payReady(now)
-	}
 	for range maxConclusions {
 		q := w.questions.ready.nextUndecided()
 		if q == nil {
@@ -97,7 +94,7 @@ func (w *Worker) concludeReady(now Time) {
 
 // NextMicros is how long until something waits for a tick, at least 1; 0 if nothing does.
 func (w *Worker) NextMicros(nowMicros int64) int64 {
-	if w.questions.ready.first != nil || w.questions.unpaid.n > 0 || w.crowd.mayGoOn(nowMicros) {
+	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
 		return 1
 	}
 	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))

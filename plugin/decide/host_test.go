@@ -37,11 +37,6 @@ func (w *world) Answer(contextID uint32, r *answer.Rejection) {
 	w.exit(w.stream(contextID))
 }
 
-// Purse implements Host.
-func (w *world) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) {
-	return w.rules.ApplyPurse(w.stream(contextID).headers, &w.matcher, purse)
-}
-
 // SetHeaders implements Host.
 func (w *world) SetHeaders(contextID uint32, headers [][2]string) {
 	r := w.stream(contextID)

@@ -25,7 +25,6 @@ func (w *Worker) letGo(q *Question, e Event, now Time) Effect {
 	case Arriving, Asking:
 		w.crowd.remove(q)
 		w.questions.ready.remove(q)
-		w.questions.unpaid.remove(q)
 		q.giveUp()
 		w.conclude(q, now)
 		return w.step(q, q.verdict.Event, nil, now)

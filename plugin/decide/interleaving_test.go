@@ -40,15 +40,13 @@ const interleaved = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, 
 	{"name": "hot", "match": {"headers": {"x-hot": {"present": true}}}, "key": [{"constant": "h"}],
 		"limits": [{"algorithm": "fixed_window", "limit": 60, "window": "1s", "lease": {"units": 8, "ttl": "100ms"}}]},
 	{"name": "plan", "match": {"headers": {"x-plan": {"present": true}}}, "key": [{"header": "x-user"}],
-		"over": {"set_headers": {"x-over": "plan"}, "charge": "purse"},
+		"cost": {"header": "x-cost", "default": 2, "max": 4}, "settle": {"status": ["4xx", "503"]},
+		"over": {"set_headers": {"x-over": "plan"}, "limits": [
+			{"algorithm": "sliding_window_log", "limit": 7, "window": "1s"}]},
 		"limits": [{"algorithm": "sliding_window_log", "limit": 2, "window": "1s"}]},
 	{"name": "soft", "match": {"headers": {"x-plan": {"present": true}}}, "key": [{"header": "x-user"}],
 		"over": {"set_headers": {"x-over": "soft"}},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1s"}]},
-	{"name": "purse", "only": "over", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 2, "max": 4},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 7, "window": "1s"},
-			{"algorithm": "concurrency", "limit": 90, "cost": 1}],
-		"settle": {"status": ["4xx", "503"]}}
+		"limits": [{"algorithm": "sliding_window_log", "limit": 3, "window": "1s"}]}
 ]}`
 
 // headers are a request's, as rules read them.

@@ -42,8 +42,7 @@ func (*meshWorker) Report(uint32, *answer.Report)    {}
 func (*meshWorker) TickWithin(int64, int64)          {}
 func (*meshWorker) SetHeaders(uint32, [][2]string)   {}
 
-func (*meshWorker) Purse(uint32, *rule.Rule) (a rule.Applied, applies bool) { return a, false }
-func (*meshWorker) Request(uint32) rule.Request                             { return headers{} }
+func (*meshWorker) Request(uint32) rule.Request { return headers{} }
 
 func (*meshWorker) Count(metric.Event, int64)         {}
 func (*meshWorker) RequestFailed(redis.Cause)         {}

@@ -114,6 +114,7 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 		q.tags, c.Values = keep(q.tags, applied.Values)
 		q.keepBorrowing(&c.Ask)
 	}
+	q.keepLists(&c.Ask)
 	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
 	c.own = c.Sizes
 	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))

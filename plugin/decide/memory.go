@@ -37,10 +37,17 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 	if !a.Enforced() || a.Limits.HasSlots() {
 		return r, false
 	}
-	if a.Values != nil {
+	if a.Values != nil && !a.Limits.Pays() {
 		return m.recallParts(a, out, now)
 	}
-	e := m.denied.Find(a.Limits.ID, a.Tag)
+	if a.Values != nil {
+		if e := m.denied.Find(a.Limits.ID, a.Tag); e != nil {
+			if r, known = e.Blocked(now.SteadyMicros); known {
+				return r, true
+			}
+		}
+	}
+	e := m.denied.Find(a.Limits.ID, m.parts.wholeName(a))
 	if e == nil {
 		return r, false
 	}

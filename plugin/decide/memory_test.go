@@ -25,13 +25,8 @@ func TestHolds(t *testing.T) {
 		{"a lease", `{"name": "a", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s", "lease": {"units": 2, ` +
 			`"ttl": "1s"}}]}`, deny.SharedTTLMicros},
 		{
-			"a purse", `{"name": "a", "limits": [` + gcra + `], "over": {"charge": "p"}}, {"name": "p", "only": "over", ` +
-				`"limits": [` + gcra + `]}`, deny.RejectionTTLMicros,
-		},
-		{
-			"two purses", `{"name": "a", "mode": "off", "limits": [` + gcra + `], "over": {"charge": "p"}}, {"name": "b", ` +
-				`"limits": [` + gcra + `], "over": {"charge": "q"}}, {"name": "p", "only": "over", "limits": [` + gcra +
-				`]}, {"name": "q", "only": "over", "limits": [` + gcra + `]}`, deny.SharedTTLMicros,
+			"limits that pay", `{"name": "a", "limits": [` + gcra + `], "over": {"limits": [` + gcra + `]}}`,
+			deny.RejectionTTLMicros,
 		},
 		{"a queue", `{"name": "a", "limits": [` + gcra + `, {"algorithm": "leaky_bucket", "limit": 2, "window": "1s", ` +
 			`"overflow": "queue"}]}`, deny.SharedTTLMicros},

@@ -211,12 +211,23 @@ func (w *world) Flush(nowMicros int64) {
 	w.flying = append(w.flying, sent...)
 }
 
-// units returns what a charge takes of each limit.
+// units returns what a charge takes of each limit that it charges: of a rule whose limits may be paid
+// for those of one list.
 func units(charge redis.Charge) int64 {
-	if len(charge.Costs) > 0 {
+	if n := len(charge.Costs); n > 0 && charge.Costs[0] == 0 {
+		return charge.Costs[n-1]
+	} else if n > 0 {
 		return charge.Costs[0]
 	}
 	return charge.Cost
+}
+
+// costs is one cost for each limit.
+func costs(charge redis.Charge, plan *algo.Plan) []int64 {
+	if len(charge.Costs) > 0 {
+		return charge.Costs
+	}
+	return plan.Each(charge.Cost)
 }
 
 // Refund implements Redis. What cannot be sent waits.
@@ -230,7 +241,7 @@ func (w *world) Refund(charge redis.Charge, _ int64) {
 func (w *world) refund(charge redis.Charge) {
 	c := w.ledger[charge.Nonce]
 	plan := w.planOf(charge)
-	plan.RefundAs(charge.Nonce, w.state(charge), charge.AtMicros, w.now.UnixMicros, plan.Each(units(charge)))
+	plan.RefundAs(charge.Nonce, w.state(charge), charge.AtMicros, w.now.UnixMicros, costs(charge, plan))
 	if c.given += units(charge); c.given > c.charged {
 		w.t.Fatalf("call %d charged %d and was given back %d", charge.Nonce, c.charged, c.given)
 	}
@@ -316,9 +327,12 @@ func (w *world) run(c *call) {
 		}
 	}
 	out := make([]algo.Decision, len(plan.Limits()))
-	plan.Rebase(w.state(c.charge), w.now.UnixMicros)
-	allowed := plan.DecideAs(c.charge.Nonce, w.state(c.charge), w.now.UnixMicros, plan.Each(units(c.charge)), out)
-	c.reply = &redis.Reply{Ruling: algo.Ruling{AtMicros: w.now.UnixMicros, Allowed: allowed}, Decisions: out}
+	plan.RebaseFor(w.state(c.charge), w.now.UnixMicros, costs(c.charge, plan), out)
+	allowed := plan.DecideAs(c.charge.Nonce, w.state(c.charge), w.now.UnixMicros, costs(c.charge, plan), out)
+	c.reply = &redis.Reply{
+		Ruling:    algo.Ruling{AtMicros: w.now.UnixMicros, Allowed: allowed, Over: allowed && plan.OthersPay(out)},
+		Decisions: out,
+	}
 	if allowed {
 		c.charged = units(c.charge)
 	}
@@ -413,7 +427,7 @@ func (w *world) worth(r *request, c *call) int64 {
 			name = w.rules.LimitSets[i].Rule.Name
 		}
 	}
-	login := name == "login" || name == "purse"
+	login := name == "login" || name == "plan"
 	settles := login || name == "tokens"
 	switch {
 	case settles && c.late, c.over:

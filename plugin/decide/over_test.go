@@ -14,33 +14,38 @@ import (
 
 // overRules have each rule's match at a header of its name.
 const overRules = `{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"mode": "MODE"}, "rules": [
-	{"name": "purse", "only": "over", "match": {"headers": {"x-rich": {"present": true}}}, "cost": 2,
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "10s"}]},
-	{"name": "none", "match": {"headers": {"x-none": {"present": true}}}, "exempt": true},
 	{"name": "soft", "match": {"headers": {"x-soft": {"present": true}}}, "over": {"set_headers": {"x-over": "soft"}},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]},
 	{"name": "also", "match": {"headers": {"x-also": {"present": true}}},
 		"over": {"set_headers": {"x-over": "also", "x-more": "1"}},
 		"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]},
-	{"name": "paid", "match": {"headers": {"x-paid": {"present": true}}}, "over": {"charge": "purse"},
+	{"name": "paid", "match": {"headers": {"x-paid": {"present": true}}},
+		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, "window": "10s"}]},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30s"}]},
-	{"name": "again", "match": {"headers": {"x-again": {"present": true}}}, "over": {"charge": "purse"},
+	{"name": "both", "match": {"headers": {"x-both": {"present": true}}}, "cost": {"header": "x-units"},
+		"over": {"set_headers": {"x-over": "both"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 4, "window": "40s"}]},
+		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "30s"}]},
+	{"name": "nil", "match": {"headers": {"x-nil": {"present": true}}},
+		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "20s"}]},
 		"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]},
+	{"name": "team", "match": {"headers": {"x-team": {"present": true}}},
+		"over": {"limits": [
+			{"name": "credits", "per": [{"header": "x-card"}], "algorithm": "fixed_window", "anchor": "first_request",
+				"limit": 1, "window": "20s"}]},
+		"limits": [
+			{"name": "user", "per": [{"header": "x-user"}], "algorithm": "fixed_window", "anchor": "first_request",
+				"limit": 1, "window": "30s"}]},
 	{"name": "costly", "match": {"headers": {"x-costly": {"present": true}}},
 		"over": {"set_headers": {"x-over": "costly"}}, "cost": {"header": "x-units"}, "limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, "window": "1h"}]},
-	{"name": "fund", "only": "over", "match": {"headers": {"x-fund": {"present": true}}}, "limits_by": {
-		"source": {"header": "x-fund"}, "values": {"endless": "unlimited",
-			"small": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "20s"}]}}},
-	{"name": "funded", "match": {"headers": {"x-funded": {"present": true}}},
-		"over": {"set_headers": {"x-over": "funded"}, "charge": "fund"},
-		"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}]},
 	{"name": "hard", "match": {"headers": {"x-hard": {"present": true}}},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "5s"}]},
 	{"name": "deny", "match": {"headers": {"x-deny": {"present": true}}}, "failure": "deny",
 		"limits": [{"algorithm": "fixed_window", "limit": 100, "window": "1h"}]},
 	{"name": "operator", "match": {"headers": {"x-operator": {"present": true}}}, "overrides": true,
-		"over": {"set_headers": {"x-over": "operator"}},
+		"over": {"set_headers": {"x-over": "operator"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]}
 ]}`
 
@@ -147,47 +152,37 @@ var overCases = []struct {
 		{"soft also", told{"over:also", "soft", "x-over: also, x-more: 1", "soft=0 also=0", 0}},
 		{"soft also", told{"over:soft", "soft", "x-over: also, x-more: 1, x-over: soft", "soft=0 also=0", 0}},
 	}},
-	{"a purse pays once for two rules", steps{
-		{"paid again rich", told{"over:again", "paid|purse", "", "paid=0 again=0 purse=3", 0}},
-		{"paid again rich", told{"over:paid", "paid|purse", "", "paid=0 again=0 purse=1", 0}},
+	{"limits that pay, in the same round trip", steps{
+		{"paid", told{"allowed", "paid", "", "paid=0", 0}},
+		{"paid", told{"over:paid", "paid", "", "paid=0 paid-over=1", 0}},
+		{"paid", told{"over:paid", "paid", "", "paid=0 paid-over=0", 0}},
+		{"paid", told{"limited:paid", "paid", "", "paid=0 paid-over=0", 9 * second}},
 	}},
-	{"a purse that does not pay", steps{
-		{"again rich", told{"over:again", "purse", "", "again=0 purse=3", 0}},
-		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
-		{"again rich", told{"limited:purse", "purse", "", "again=0 purse=1", 9 * second}},
-		{"paid rich", told{"allowed", "paid", "", "paid=0", 0}},
-		{"paid again rich", told{"limited:purse", "paid|purse", "", "paid=0 again=0 purse=1", 8 * second}},
+	{"a rule that is over charges nothing of its own", steps{
+		{"both units=2", told{"allowed", "both", "", "both=1", 0}},
+		{"both units=2", told{"over:both", "both", "x-over: both", "both=0 both-over=2", 0}},
+		{"both units=1", told{"allowed", "both", "", "both=0", 0}},
+		{"both units=3", told{"limited:both", "both", "", "both=0 both-over=2", 28_500_000}},
+		{"both units=5", told{"limited:both", "both", "", "both=0 both-over=2", -1}},
 	}},
-	{"a purse that does not apply", steps{{"again", told{"limited:again", "", "", "again=0", -1}}}},
-	{"an exempt rule before the rules", steps{{"none again", told{}}}},
-	{"a purse without limits", steps{
-		{"funded fund=endless", told{"over:funded", "", "x-over: funded", "funded=0", 0}},
+	{"a limit of 0 that others pay for", steps{
+		{"nil", told{"over:nil", "nil", "", "nil=0 nil-over=0", 0}},
+		{"nil", told{"limited:nil", "nil", "", "nil=0 nil-over=0", 19_500_000}},
 	}},
-	{"of two purses one does not pay", steps{
-		{"again rich funded fund=small", told{
-			"over:again", "purse fund", "x-over: funded", "again=0 funded=0 purse=3 fund=0", 0,
-		}},
-		{"again rich funded fund=small", told{
-			"limited:fund", "purse fund", "", "again=0 funded=0 purse=3 fund=0", 19_500_000,
-		}},
-		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
-	}},
-	{"two purses do not pay: each rule waits for the sooner of the two, the request for the slowest", steps{
-		{"paid rich", told{"allowed", "paid", "", "paid=0", 0}},
-		{"paid rich funded fund=small", told{
-			"over:paid", "paid|purse fund", "x-over: funded", "paid=0 funded=0 purse=3 fund=0", 0,
-		}},
-		{"again rich", told{"over:again", "purse", "", "again=0 purse=1", 0}},
-		{"paid rich funded fund=small", told{
-			"limited:purse", "paid|purse fund", "", "paid=0 funded=0 purse=1 fund=0", 19 * second,
-		}},
-	}},
-	{"another rule refuses", steps{
+	{"a rule whose own limits do not apply does not", steps{{"team card=1", told{}}}},
+	{"another rule refuses: the charge is given back", steps{
 		{"hard", told{"allowed", "hard", "", "hard=0", 0}},
 		{"hard soft", told{"limited:hard", "soft hard", "", "soft=1 hard=0", 4_500_000}},
 		{"soft", told{"allowed", "soft", "", "soft=0", 0}},
-		{"hard soft again rich", told{"limited:hard", "soft hard", "", "soft=0 again=0 hard=0", 3_500_000}},
-		{"again rich", told{"over:again", "purse", "", "again=0 purse=3", 0}},
+		{"hard nil", told{"limited:hard", "nil hard", "", "nil=0 nil-over=1 hard=0", 3_500_000}},
+		{"nil", told{"over:nil", "nil", "", "nil=0 nil-over=0", 0}},
+	}},
+	{"of two rules with lists the longer wait counts", steps{
+		{"paid", told{"allowed", "paid", "", "paid=0", 0}},
+		{"nil", told{"over:nil", "nil", "", "nil=0 nil-over=0", 0}},
+		{"paid", told{"over:paid", "paid", "", "paid=0 paid-over=1", 0}},
+		{"paid", told{"over:paid", "paid", "", "paid=0 paid-over=0", 0}},
+		{"paid nil", told{"limited:paid", "paid nil", "", "paid=0 paid-over=0 nil=0 nil-over=0", 18_500_000}},
 	}},
 }
 
@@ -214,29 +209,28 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestOverRemembered: a remembered rejection is asked about along with what has to be asked, in one
-// round trip. Without anything else it concludes, and so does one whose purse is remembered as empty.
+// TestOverRemembered: a remembered rejection of a rule with headers alone is asked about along with what
+// has to be asked, in one round trip, and concludes without anything else. Of a rule whose limits may be
+// paid for it is remembered where both lists reject, of the same values and cost.
 func TestOverRemembered(t *testing.T) {
 	t.Parallel()
 	w := newOverWorld(t, "allow")
-	w.ask("soft")
-	w.ask("paid rich")
-	for range 2 {
-		w.ask("paid rich")
-	}
 	for _, step := range []struct {
 		rules string
 		want  told
 	}{
+		{"soft", told{"allowed", "soft", "", "soft=0", 0}},
 		{"soft", told{"over:soft", "soft", "x-over: soft", "soft=0", 0}},
 		{"soft", told{"over:soft", "", "x-over: soft", "soft=0", 0}},
 		{"soft hard", told{"over:soft", "soft hard", "x-over: soft", "soft=0 hard=0", 0}},
 		{"soft hard", told{"limited:hard", "soft hard", "", "soft=0 hard=0", 5 * second}},
 		{"soft hard", told{"limited:hard", "", "", "soft=0 hard=0", 5 * second}},
-		{"paid rich", told{"limited:purse", "paid|purse", "", "paid=0 purse=1", 10 * second}},
-		{"paid rich", told{"limited:purse", "", "", "paid=0 purse=1", 10 * second}},
-		{"paid rich soft", told{"limited:purse", "", "", "soft=0 paid=0 purse=1", 10 * second}},
-		{"paid soft", told{"limited:paid", "soft paid", "", "soft=0 paid=0", 30 * second}},
+		{"both units=3", told{"allowed", "both", "", "both=0", 0}},
+		{"both units=3", told{"over:both", "both", "x-over: both", "both=0 both-over=1", 0}},
+		{"both units=2", told{"limited:both", "both", "", "both=0 both-over=1", 30 * second}},
+		{"both units=2", told{"limited:both", "", "", "both=0 both-over=1", 30 * second}},
+		{"both units=3", told{"limited:both", "both", "", "both=0 both-over=1", 30 * second}},
+		{"both units=1", told{"over:both", "both", "x-over: both", "both=0 both-over=0", 0}},
 	} {
 		compareTold(t, step.rules, w.ask(step.rules), step.want)
 	}
@@ -251,12 +245,10 @@ func TestOverUndecided(t *testing.T) {
 	for mode, want := range map[string]map[string]string{
 		"allow": {
 			"soft": "over:soft", "soft deny": "failed:deny", "also": "over:also", "also hard": "failed:allow",
-			"again rich": "limited:again",
+			"nil": "failed:allow",
 		},
-		"deny": {"soft": "over:soft", "also hard": "failed:deny", "again rich": "limited:again"},
-		"local": {
-			"soft": "over:soft", "also hard": "over:also", "again rich": "limited:again", "paid rich": "local:allowed",
-		},
+		"deny":  {"soft": "over:soft", "also hard": "failed:deny", "nil": "failed:deny"},
+		"local": {"soft": "over:soft", "also hard": "over:also", "nil": "over:nil"},
 	} {
 		w := newOverWorld(t, mode)
 		w.ask("soft")
@@ -265,38 +257,29 @@ func TestOverUndecided(t *testing.T) {
 		for rules, outcome := range want {
 			got := w.ask(rules)
 			testenv.Same(t, mode+", "+rules, got.outcome, outcome)
-			set := strings.HasPrefix(outcome, "over") || outcome == "failed:allow" // a 503 sets none
+			set := rules != "nil" && (strings.HasPrefix(outcome, "over") || outcome == "failed:allow") // a 503 sets none
 			testenv.Same(t, mode+", "+rules+": headers set", got.set != "", set)
 		}
 	}
 }
 
-// TestOverInTheEmbeddedStore: if it has rejected the rule, it is asked for the purse.
+// TestOverInTheEmbeddedStore: it decides both lists, of parts of an identity, too.
 func TestOverInTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	w := newOverWorld(t, "local")
 	w.down = true
-	for i, outcome := range []string{
-		"local:allowed", "over:paid", "over:paid", "local:limited:purse",
-	} {
-		testenv.Same(t, "request "+strconv.Itoa(i), w.ask("paid rich").outcome, outcome)
+	for i, outcome := range []string{"local:allowed", "over:paid", "over:paid", "local:limited:paid"} {
+		testenv.Same(t, "request "+strconv.Itoa(i), w.ask("paid").outcome, outcome)
 	}
-}
-
-// TestPurseUndecided: a purse that Redis does not decide leaves the rejection as it is, in every
-// mode, and is given back what it turns out to have been charged.
-func TestPurseUndecided(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"allow", "deny", "local"} {
-		w := newOverWorld(t, mode)
-		q := w.begin(asks("again rich"))
-		w.send(q)
-		w.hear(func() { q.Expired(1, w.now.SteadyMicros) })
-		testenv.Same(t, mode+": outcome", w.worker.display.text(q.verdict), "limited:again")
-		purse := w.flying[0]
-		w.answer()
-		testenv.Same(t, mode+": charged", purse.charged, 2)
-		testenv.Same(t, mode+": given back", purse.given, 2)
+	for i, step := range [][2]string{
+		{"team user=a card=1", "local:allowed"},
+		{"team user=a card=1", "over:team"},
+		{"team user=b card=1", "local:allowed"},
+		{"team user=b card=1", "local:limited:team"},
+		{"team user=b card=2", "over:team"},
+		{"team user=b", "local:limited:team"},
+	} {
+		testenv.Same(t, "of a team, request "+strconv.Itoa(i), w.ask(step[0]).outcome, step[1])
 	}
 }
 
@@ -322,44 +305,41 @@ func TestLateReplyOfARuleThatIsOver(t *testing.T) {
 	testenv.Same(t, "given back", late.given, 1)
 }
 
-// TestClientLeavesBeforeItsPurse: the purse of a client that has left is not asked; of one that
-// leaves later the charge stands.
-func TestClientLeavesBeforeItsPurse(t *testing.T) {
-	t.Parallel()
-	w := newOverWorld(t, "allow")
-	w.ask("paid rich")
-	gone := w.begin(asks("paid rich"))
-	w.send(gone)
-	w.endStream(gone)
-	testenv.Same(t, "asked", w.answer(), "paid")
-	testenv.Same(t, "asked then", len(w.flying), 0)
-	later := w.begin(asks("again rich"))
-	w.send(later)
-	w.endStream(later)
-	purse := w.flying[0]
-	w.answer()
-	testenv.Same(t, "charged", purse.charged, 2)
-	testenv.Same(t, "given back", purse.given, 0)
-}
-
 // TestOverKeptBack: whoever is kept back past the bound and is remembered as over goes on with the
-// headers, or is rejected where there is a purse.
+// headers. Where limits may pay, the last replies count for both lists.
 func TestOverKeptBack(t *testing.T) {
 	t.Parallel()
-	for rules, outcome := range map[string]string{"soft": "over:soft", "paid rich": "limited:paid"} {
+	w := newOverWorld(t, "allow")
+	w.stores.burst.begin()
+	w.ask("soft")
+	w.ask("soft")
+	testenv.Same(t, "soft", w.keptBack("soft"), "over:soft")
+	for _, step := range []struct{ asked, outcomes string }{
+		{"nil", "limited:nil"},                             // the one credit is used
+		{"paid", "failed:allow failed:allow limited:paid"}, // the credits were not asked: they may all be there
+		{"paid", "failed:allow limited:paid"},              // one was charged since, and two were lent
+	} {
 		w := newOverWorld(t, "allow")
 		w.stores.burst.begin()
-		w.ask(rules)
-		q := w.begin(asks(rules))
-		w.ask(rules)
-		q.arrivedMicros, q.overdue = 1, true
-		w.worker.purses.expect(q)
-		q.giveUp()
-		testenv.Same(t, rules+": asks", q.unpaid && w.worker.purses.pay(q, w.now), false)
-		w.worker.conclude(q, w.now)
-		testenv.Same(t, rules, w.worker.display.text(q.verdict), outcome)
-		testenv.Same(t, rules+": the commands", len(w.flying), 0)
+		for range 2 {
+			if w.ask(step.asked); step.asked == "paid" && strings.Count(step.outcomes, "failed") == 2 {
+				break
+			}
+		}
+		for i, outcome := range strings.Fields(step.outcomes) {
+			testenv.Same(t, step.asked+" "+strconv.Itoa(i), w.keptBack(step.asked), outcome)
+		}
 	}
+}
+
+// keptBack is the outcome of a request that came before all others, and was kept back past the bound.
+func (w overWorld) keptBack(rules string) string {
+	q := w.begin(asks(rules))
+	q.overdue = true
+	q.giveUp()
+	w.worker.conclude(q, w.now)
+	testenv.Same(w.t, rules+": the commands", len(w.flying), 0)
+	return w.worker.display.text(q.verdict)
 }
 
 // TestBlockIsNeverOver: who is blocked is rejected.
@@ -377,35 +357,22 @@ func TestBlockIsNeverOver(t *testing.T) {
 	testenv.Same(t, "wait", q.WaitMicros(), 7*second)
 }
 
-// TestShadowConfigurationIsNeverOver: under the top-level shadow nothing is set, and no purse is
-// asked.
+// TestShadowConfigurationIsNeverOver: under the top-level shadow nothing is set, and no limits pay.
 func TestShadowConfigurationIsNeverOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, strings.Replace(strings.Replace(overRules, "MODE", "allow", 1), "{", `{"mode": "shadow", `, 1))
 	w.steady = true
-	got := overWorld{w}.ask("also again rich")
+	got := overWorld{w}.ask("also nil")
 	compareTold(t, "shadow", got, told{outcome: "shadow:also"})
 }
 
-// TestPurseHasTheRestOfTheTimeout: the second round trip is a part of the first one's time.
-func TestPurseHasTheRestOfTheTimeout(t *testing.T) {
-	t.Parallel()
-	w := newOverWorld(t, "allow")
-	w.ask("paid rich")
-	q := w.begin(asks("paid rich"))
-	w.send(q)
-	w.pass(30_000)
-	testenv.Same(t, "asked", w.answer(), "paid")
-	testenv.SameList(t, "waited before each command", w.kept[len(w.kept)-1:], []int64{30_000})
-}
-
-// TestPurseIsSettled: the purse that paid is settled when the request is over.
-func TestPurseIsSettled(t *testing.T) {
+// TestOverIsSettled: what has paid is settled when the request is over, and what has not is left alone.
+func TestOverIsSettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [
-		{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}], "over": {"charge": "p"}},
-		{"name": "p", "only": "over", "cost": 5, "settle": {"status": ["2xx"]},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, "window": "1h"}]}]}`)
+		{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1h"}],
+			"cost": 5, "settle": {"status": ["2xx"]}, "over": {"limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, "window": "1h"}]}}]}`)
 	w.steady = true
 	for _, status := range []int64{200, 500} {
 		q := w.begin(headers{})

@@ -66,6 +66,10 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 		}
 		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
 	}
+	if own := c.Limits.Plan.Own(); rejecting && c.Limits.Pays() {
+		pays := charges(c.Costs[own:]) && b.fitsList(q, c, own, len(c.Costs))
+		rejecting = !pays && !b.fitsList(q, c, 0, own)
+	}
 	if rejecting {
 		b.decideParts(q, c, now)
 		c.ruled(FromBurst, &ruling, c.Decisions, 0)

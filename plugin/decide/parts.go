@@ -26,9 +26,21 @@ func (s *scratch) name(a *Ask, part rule.Part) (name []byte, applies bool) {
 	return s.part, applies
 }
 
+// wholeName is the name of all that a check is about, whatever its values: its tag, and a NUL and the
+// values where limits may pay for others. Then no part rejects by itself.
+func (s *scratch) wholeName(a *Ask) []byte {
+	if len(a.Values) == 0 {
+		return a.Tag
+	}
+	s.part = append(append(append(s.part[:0], a.Tag...), 0), a.Values...)
+	return s.part
+}
+
 // asks returns the check's demand on its limits.
 func (a *Ask) asks() deny.Asked {
-	return deny.Asked{Limits: a.Limits.Plan.Limits(), Sizes: a.Sizes, Costs: a.Costs}
+	return deny.Asked{
+		Limits: a.Limits.Plan.Limits(), Sizes: a.Sizes, Costs: a.Costs, Own: a.Limits.Plan.Own(),
+	}
 }
 
 // asks is the demand of a check on the limits of a part. It is good until the next call.

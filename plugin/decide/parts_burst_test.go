@@ -87,7 +87,6 @@ func TestOverdueOver(t *testing.T) {
 		w.steady = true
 		w.stores.burst.begin()
 		first, second := w.arriveNow("1"), w.arriveNow("1")
-		first.over, second.over = true, true // as purses.expect notes it
 		heard := w.arriveNow("1")
 		used, oneLeft := says(false, 0, 5e6), says(true, 1, 0)
 		w.stores.burst.hear(&heard.Checks[0], &used, false, w.now.SteadyMicros)

@@ -103,15 +103,35 @@ func (b *borrower) resolve(c *Check) {
 	c.Limits.Plan.Resolve(c.Decisions)
 }
 
-// decideParts is the store's answer to a check, of each part of its identity.
+// decideParts is the store's answer to a check, of each part of its identity: of the rule's own
+// limits, and if these reject, of those that may pay for them.
 func (e *embedded) decideParts(c *Check, now Time) (r algo.Ruling, ok bool) {
+	own := c.Limits.Plan.Own()
+	for i := own; i < len(c.Decisions); i++ {
+		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
+	}
+	r, ok = e.decideList(c, 0, own, now)
+	if !ok || r.Allowed || !c.Limits.Pays() || !charges(c.Costs[own:]) {
+		return r, ok
+	}
+	now.UnixMicros = r.AtMicros
+	r, ok = e.decideList(c, own, len(c.Costs), now)
+	r.Over = r.Allowed
+	return r, ok
+}
+
+// decideList is its answer of the limits from one on to another.
+func (e *embedded) decideList(c *Check, from, to int, now Time) (r algo.Ruling, ok bool) {
 	r = algo.Ruling{Allowed: true}
 	pair := &borrower{wait: algo.Never}
-	for n := range c.Limits.Parts {
+	for n, part := range c.Limits.Parts {
+		if len(part) > 0 && (part[0] < from || part[0] >= to) {
+			continue
+		}
 		said, applies, err := e.decidePart(c, n, pair, r.Allowed, now)
 		if err != nil {
 			if r.Allowed {
-				e.undoParts(c, n, pair, now)
+				e.undoParts(c, from, n, pair, now)
 			}
 			c.Status = Undecided
 			return r, false
@@ -123,7 +143,7 @@ func (e *embedded) decideParts(c *Check, now Time) (r algo.Ruling, ok bool) {
 		now.UnixMicros = r.AtMicros
 		if r.Allowed && !said.Allowed {
 			r.Allowed = false
-			e.undoParts(c, n, pair, now)
+			e.undoParts(c, from, n, pair, now)
 		}
 	}
 	pair.resolve(c)
@@ -157,14 +177,17 @@ func (e *embedded) decidePart(
 	return r, true, err
 }
 
-// undoParts gives the first parts back what was charged to them, as a later one rejects.
-func (e *embedded) undoParts(c *Check, parts int, pair *borrower, now Time) {
+// undoParts gives the first parts of a list back what was charged to them, as a later one rejects.
+func (e *embedded) undoParts(c *Check, from, parts int, pair *borrower, now Time) {
 	costs := c.Costs
-	if !pair.lends && c.borrowing != nil {
+	if !pair.lends && c.borrowing != nil && !c.Limits.Pays() {
 		costs = c.borrowing
 	}
 	r := Receipt{limits: c.Limits, tag: c.Tag, values: c.Values, sizes: c.Sizes, atMicros: now.UnixMicros}
 	for n := range parts {
+		if len(c.Limits.Parts[n]) > 0 && c.Limits.Parts[n][0] < from {
+			continue // of the other list, which was charged nothing
+		}
 		e.changePart(&r, n, costs, now)
 		for _, i := range c.Limits.Parts[n] {
 			c.Decisions[i] = c.Decisions[i].Uncharged(costs[i])

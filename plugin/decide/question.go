@@ -33,12 +33,8 @@ type Question struct {
 	settles   bool // some rule settles what it charged when the request is over
 	enforced  int  // checks whose rule can reject the request
 	over      bool // some rule has an over, see over.go
-	unpaid    bool // and its purse may yet be asked
-	weighed   bool // what Redis has left undecided was decided, as far as it can be
 
 	asking rule.Asking
-
-	early []early // purses that were read when the request came
 
 	// Memory of all checks.
 	decisions []algo.Decision
@@ -68,6 +64,7 @@ func (q *Question) add(a *rule.Applied) *Check {
 		q.tags, c.Values = keep(q.tags, a.Values)
 		q.keepBorrowing(&c.Ask)
 	}
+	q.keepLists(&c.Ask)
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
 	if a.Ahead != nil {
@@ -75,12 +72,6 @@ func (q *Question) add(a *rule.Applied) *Check {
 	}
 	q.decisions, c.Decisions = roomFor(q.decisions, len(a.Limits.Limits))
 	return c
-}
-
-// drop takes checks back that were not asked: those from n on.
-func (q *Question) drop(n int) {
-	clear(q.Checks[n:])
-	q.Checks = q.Checks[:n]
 }
 
 // Keep copies the rules that apply, since the request may outlive the matcher's
@@ -94,6 +85,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		c := q.add(a)
 		q.settles = q.settles || a.Rule.Settle != nil
 		if c.Enforced() {
+			q.over = q.over || a.Rule.Over != nil
 			q.enforced++
 		}
 	}
@@ -105,7 +97,7 @@ func (q *Question) reset() {
 	clear(q.Checks)
 	clear(q.ahead) // values may be long
 	*q = Question{
-		home: q.home, Checks: q.Checks[:0], early: q.early[:0],
+		home: q.home, Checks: q.Checks[:0],
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
 		ahead: q.ahead[:0],
 	}

@@ -7,7 +7,6 @@ import "github.com/sluiceproxy/sluice/plugin/must"
 type questions struct {
 	stores *Stores
 	ready  readyList   // Asking or Gone, and no check waits any more
-	unpaid list        // as ready, but that a purse may have to pay, see over.go
 	idle   []*Question // ended, kept for their memory
 }
 
@@ -30,10 +29,6 @@ func (p *questions) begin(contextID uint32) *Question {
 
 // answered takes up a question of which no check waits any more.
 func (p *questions) answered(q *Question) {
-	if q.unpaid {
-		p.unpaid.push(q)
-		return
-	}
 	p.ready.push(q)
 }
 

@@ -65,7 +65,7 @@ func (c *Check) uncharge() {
 		return
 	}
 	for j := range c.Decisions {
-		c.Decisions[j] = c.Decisions[j].Uncharged(c.Costs[j])
+		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.costs[j])
 	}
 }
 
@@ -107,6 +107,9 @@ func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, 
 // forgetParts drops the memory of the parts that a charge was given back to.
 func (m *memory) forgetParts(r *Receipt) {
 	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values}
+	if r.limits.Pays() {
+		m.forget(r.limits.ID, m.parts.wholeName(&a))
+	}
 	for _, part := range r.limits.Memories {
 		if name, applies := m.parts.name(&a, part); applies {
 			m.forget(r.limits.ID, name)

@@ -19,20 +19,16 @@ import (
 // worth its charge. Then it is remembered only briefly. What an operator sets is to be
 // in force within a second.
 func ttls(rules *rule.Set) (ttls []int64) {
-	enforced, purses := 0, 0
+	enforced := 0
 	for _, r := range rules.Rules {
-		switch {
-		case r.Exempt || r.Mode != config.Enforce:
-		case r.Only: // it gives back what it has charged only if another purse does not pay
-			purses++
-		default:
+		if !r.Exempt && r.Mode == config.Enforce {
 			enforced++
 		}
 	}
 	for _, set := range rules.LimitSets {
 		ttl := int64(deny.RejectionTTLMicros)
 		switch {
-		case enforced > 1 || purses > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
+		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
 			ttl = deny.SharedTTLMicros
 		case set.Rule.HasTerms():
 			ttl = deny.TermsTTLMicros
@@ -62,11 +58,14 @@ func (m *memory) remember(c *Check, several bool, now Time) {
 		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		return
 	}
-	if c.Values != nil {
+	if c.Limits.Pays() && c.Status != Rejected {
+		return // either list may have room
+	}
+	if c.Values != nil && !c.Limits.Pays() {
 		m.rememberParts(c, now)
 		return
 	}
-	m.denied.Remember(i, c.Tag, c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
+	m.denied.Remember(i, m.parts.wholeName(&c.Ask), c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
 }
 
 // rememberOver keeps the rejections of a request that goes on.

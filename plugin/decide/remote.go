@@ -66,8 +66,6 @@ func (s *Stores) send(q *Question, now Time) {
 	cause := s.remote.conn.Begin(now.SteadyMicros)
 	if q.keptMicros != 0 {
 		s.remote.conn.KeptBack(s.remote.conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
-	} else if q.over { // a purse has what is left of the timeout
-		q.keptMicros = s.remote.conn.ListeningMicros(now.SteadyMicros)
 	}
 	for i := range q.Checks {
 		c := &q.Checks[i]

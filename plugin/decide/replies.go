@@ -20,7 +20,7 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	if s.burst.on {
 		s.burst.hear(c, r, c.lent || q.refused, nowMicros)
 	}
-	if q.concluded || q.over && c.Decided() {
+	if q.concluded {
 		q.late(c, r, nowMicros)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
 	must.Hold(!c.Decided() && source != FromNone, "a check is decided once")
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
-	c.Status = Rejected
+	c.Status, c.Excused = Rejected, r.Over
 	if r.Allowed {
 		c.Status = Allowed
 	}
@@ -64,7 +64,11 @@ func (c *Check) hideAbsent() {
 // receiptOf is the receipt of a charge for the check, by what the limits have decided.
 func (a *Ask) receiptOf(source Source, sizes []algo.Size, decisions []algo.Decision, atMicros, nonce int64) Receipt {
 	costs := a.Costs
-	if a.borrowing != nil && a.borrows(decisions) {
+	if n := len(costs); a.Limits.Pays() {
+		if costs = a.borrowing[:n]; a.Limits.Plan.OthersPay(decisions) {
+			costs = a.borrowing[n:]
+		}
+	} else if a.borrowing != nil && a.borrows(decisions) {
 		costs = a.borrowing
 	}
 	return Receipt{

@@ -24,15 +24,8 @@ type Verdict struct {
 // rejecting rules is named. A shadow rule's check changes nothing for the request.
 func (q *Question) Verdict() Verdict {
 	// A rejection stands, whatever became of the other checks.
-	over := q.first(enforcedRejection)
-	if over != nil {
-		c := over
-		if q.over {
-			c = q.refusal()
-		}
-		if c != nil {
-			return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
-		}
+	if c := q.first(rejectsAlone); c != nil {
+		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
 	}
 	// An undecided check gets the failure mode of its rule. In mode local the embedded store
 	// was asked before; if that failed as well, the request goes on as in mode allow. One
@@ -44,7 +37,7 @@ func (q *Question) Verdict() Verdict {
 	if v.DelayMicros > 0 {
 		v.Event = Queued
 	}
-	switch shadow := q.first(shadowRejection); {
+	switch over, shadow := q.first(isExcused), q.first(shadowRejection); {
 	case q.first(enforcedUndecided) != nil:
 		v.Outcome = answer.FailedAllow
 	case over != nil:
@@ -108,18 +101,6 @@ func (q *Question) delayMicros() (delay int64) {
 	return delay
 }
 
-// refusal is the check that a refused request is refused by: the first that is not excused, or the
-// purse that did not pay for it. nil if each rejection is excused.
-func (q *Question) refusal() *Check {
-	c := q.first(func(c *Check) bool { return enforcedRejection(c) && !c.Excused })
-	if c != nil && c.isOver() {
-		if p := q.purseOf(c); p != nil && p.Status == Rejected {
-			return p
-		}
-	}
-	return c
-}
-
 // Outcome is the check's own result, whatever the others say.
 func (c *Check) Outcome() answer.Outcome {
 	rejected := c.Status == Rejected
@@ -151,36 +132,5 @@ func (c *Check) rejection() answer.Outcome {
 	return answer.Limited
 }
 
-// isOver reports whether the check's rejection is one that need not refuse the request.
-func (c *Check) isOver() bool {
-	return c.Rule.Over != nil && enforcedRejection(c) && !c.By.Blocks()
-}
-
 // rejectsAlone reports whether the check is enough to refuse the request.
 func rejectsAlone(c *Check) bool { return enforcedRejection(c) && !c.isOver() }
-
-// refuses reports whether the check refuses the request, whatever purses say.
-func (c *Check) refuses() bool { return rejectsAlone(c) && !c.Rule.Only }
-
-// isRefused reports whether the request is refused, whatever its purses say.
-func (q *Question) isRefused() bool {
-	return q.first((*Check).refuses) != nil ||
-		q.first(func(c *Check) bool { return failsDenying(c) && !c.Rule.Only }) != nil
-}
-
-// excuse finds the rejections that do not refuse the request: those that no purse has to pay for,
-// that were paid for, and that no purse was asked about because the request is refused anyway.
-func (q *Question) excuse() {
-	refused := q.isRefused()
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		switch {
-		case !c.isOver() || c.Excused:
-		case c.Rule.Over.Purse == nil:
-			c.Excused = true
-		default:
-			p := q.purseOf(c)
-			c.Excused = refused && p == nil || p != nil && p.Status == Allowed
-		}
-	}
-}

@@ -30,9 +30,6 @@ type Host interface {
 	// TickWithin asks for a call of Worker.Tick in so many microseconds at most; 0 asks for
 	// nothing.
 	TickWithin(micros, nowMicros int64)
-	// Purse reports whether a purse applies to a request, and what it asks. The result is good
-	// until the next call.
-	Purse(contextID uint32, purse *rule.Rule) (a rule.Applied, applies bool)
 	// SetHeaders sets headers of a request.
 	SetHeaders(contextID uint32, headers [][2]string)
 	// Warn logs a line.
@@ -57,7 +54,6 @@ type Worker struct {
 	crowd     crowd     // Asking, and Redis is still to be asked
 	queue     queue     // Held
 	passes    passes    // Redirected
-	purses    purses
 	closing   closing
 	display   display
 	warned    bool // of a step that cannot be
@@ -86,7 +82,6 @@ func NewWorker(
 		host: host, stores: stores, questions: questions{stores: stores},
 		display: display{texts: answer.NewTexts(""), plans: stores.embedded.plans},
 	}
-	w.purses = newPurses(&w.questions, rules, host)
 	if cfg.Redis != nil {
 		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
 	}
@@ -105,7 +100,6 @@ func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
 // returns Continue or Pause, for the callback with the request's headers.
 func (w *Worker) Arrive(q *Question, now Time) Effect {
 	q.arrivedMicros = now.SteadyMicros
-	w.purses.expect(q)
 	effect := w.step(q, w.ask(q, now), nil, now)
 	w.wake(now)
 	if effect == Continue {
@@ -118,13 +112,9 @@ func (w *Worker) Arrive(q *Question, now Time) Effect {
 func (w *Worker) ask(q *Question, now Time) Event {
 	switch {
 	case w.stores.Ask(q, now):
-	case q.unpaid && w.purses.isPoor(q, now):
 	case w.crowd.keepsBack(q, now):
 		return Waits
 	case !w.stores.AskRedis(q, now):
-		return Waits
-	}
-	if q.unpaid && w.purses.pay(q, now) {
 		return Waits
 	}
 	w.conclude(q, now)
@@ -143,7 +133,7 @@ func (w *Worker) conclude(q *Question, now Time) {
 	if q.state != Gone {
 		w.host.Say(q.ContextID, w.display.text(v))
 		if q.over && v.Event != Refused {
-			w.purses.setHeaders(q)
+			w.setHeaders(q)
 		}
 	}
 }

@@ -70,6 +70,20 @@ type Asked struct {
 	Limits []algo.Limit
 	Sizes  []algo.Size // that the limits have for it; nil: as configured
 	Costs  []int64
+	// Own is how many of the limits, the first ones, are the rule's own: the others may pay for them.
+	// 0: all.
+	Own int
+}
+
+// exactly reports whether a rejection is of this very demand only: one of two lists has to allow it.
+func (a *Asked) exactly() bool { return a.Own > 0 && a.Own < len(a.Limits) }
+
+// waitMicros is until when the demand is rejected; 0 if it is not.
+func (a *Asked) waitMicros(decisions []algo.Decision) int64 {
+	if !a.exactly() {
+		return algo.LongestWait(decisions)
+	}
+	return algo.WaitOfLists(decisions[:a.Own], decisions[a.Own:])
 }
 
 // size is a limit's size for the request.
@@ -171,6 +185,15 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 	was, cost := &e.limits[i], asked.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	if asked.exactly() {
+		if cost != was.cost || asked.room(i) != was.room {
+			return d, false
+		}
+		if d.RetryAfterMicros > 0 {
+			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+		}
+		return d, true
+	}
 	if d.Hidden { // of a guarantee and its pool the other one decides, see algo.Plan.Resolve
 		return d, true
 	}
@@ -230,7 +253,7 @@ func (c *Cache) Remember(
 	for i := range decisions {
 		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i), asked.room(i)})
 	}
-	wait := algo.LongestWait(decisions)
+	wait := asked.waitMicros(decisions)
 	if e.rejects = wait != 0; e.rejects && wait != algo.Never {
 		ttlMicros = min(ttlMicros, wait)
 	}

@@ -42,7 +42,6 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			return nil, message.Errorf("rules[%d]: %v", i, s.err)
 		}
 	}
-	s.linkPurses(cfg.Rules)
 	s.compileQuota(cfg)
 	return s, s.err
 }
@@ -64,7 +63,6 @@ func (s *Set) add(c *config.Rule) {
 		Texts:   answer.NewTexts(c.Name),
 		Terms:   TermsOf(c),
 		Over:    s.compileOver(c.Over),
-		Only:    c.Only,
 	}
 	s.evaluated = nil
 	out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
@@ -74,19 +72,14 @@ func (s *Set) add(c *config.Rule) {
 	out.cost = s.compileAmount(&c.Cost)
 	switch {
 	case c.Tiers != nil:
-		if out.tiers = s.compileTiers(r, c.Tiers); c.Overrides {
+		if out.tiers = s.compileTiers(r, c); c.Overrides {
 			out.ahead = s.evaluated[before:]
 		}
 	case !c.Exempt:
-		out.limits = s.compileLimits(r, c.Limits)
+		out.limits = s.compileLimits(r, withOver(c, c.Limits))
 	}
-	r.Early = r.Only && len(s.evaluated) > 0
 	s.Rules = append(s.Rules, r)
-	if r.Only {
-		s.purses = append(s.purses, out)
-	} else {
-		s.compiled = append(s.compiled, out)
-	}
+	s.compiled = append(s.compiled, out)
 }
 
 // TagPrefix is the beginning of all tags of a rule of this name.

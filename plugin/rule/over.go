@@ -4,18 +4,18 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
 
 // Over is a compiled config.Over: what becomes of a request that a rule's limits reject.
 type Over struct {
 	// Headers are set on the request.
 	Headers [][2]string
-	// Purse pays; nil: none has to.
-	Purse *Rule
+	// Pays: limits that follow the rule's own in each of its limit sets have to pay. Otherwise the
+	// request goes on as it is.
+	Pays bool
 }
 
-// compileOver compiles c, nil for nil. linkPurses adds the purse.
+// compileOver compiles c, nil for nil.
 func (s *Set) compileOver(c *config.Over) *Over {
 	if c == nil {
 		return nil
@@ -25,38 +25,14 @@ func (s *Set) compileOver(c *config.Over) *Over {
 			s.OverHeaders = append(s.OverHeaders, name)
 		}
 	}
-	return &Over{Headers: c.Headers}
+	return &Over{Headers: c.Headers, Pays: len(c.Limits) > 0}
 }
 
-// linkPurses gives each Over its purse.
-func (s *Set) linkPurses(rules []config.Rule) {
-	for i := range rules {
-		if c := &rules[i]; c.Over != nil && c.Over.Charge != "" && c.Mode != config.Off {
-			s.named(c.Name).Over.Purse = s.named(c.Over.Charge)
-		}
+// withOver is a rule's limits, and behind them those that may pay for them: not in shadow, where
+// nobody is refused.
+func withOver(c *config.Rule, limits []config.Limit) []config.Limit {
+	if c.Over == nil || c.Mode != config.Enforce || len(limits) == 0 {
+		return limits
 	}
-}
-
-// named is the rule of a name; nil if there is none.
-func (s *Set) named(name string) *Rule {
-	if i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.Name == name }); i >= 0 {
-		return s.Rules[i]
-	}
-	return nil
-}
-
-// ApplyPurse reports whether a purse applies to a request: its match holds, and its key can be
-// built. The result is valid until m's next Apply or ApplyPurse. Where a value is too long to be
-// looked at, a purse does not apply.
-func (s *Set) ApplyPurse(req Request, m *Matcher, of *Rule) (Applied, bool) {
-	m.reset(s, req)
-	for i := range s.purses {
-		if c := &s.purses[i]; c.rule == of {
-			if m.matches(&c.match) != pattern.Yes {
-				return Applied{}, false
-			}
-			return m.apply(c)
-		}
-	}
-	return Applied{}, false
+	return slices.Concat(limits, c.Over.Limits)
 }

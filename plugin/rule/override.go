@@ -19,15 +19,11 @@ func (s *Set) Tier(r ID, name string) *LimitSet {
 	return nil
 }
 
-// compiledOf is what a rule asks of requests. Purses stand apart from the other rules.
+// compiledOf is what a rule asks of requests.
 func (s *Set) compiledOf(r ID) *compiled {
-	list := s.compiled
-	if s.Rules[r].Only {
-		list = s.purses
-	}
-	for i := range list {
-		if list[i].rule.ID == r {
-			return &list[i]
+	for i := range s.compiled {
+		if s.compiled[i].rule.ID == r {
+			return &s.compiled[i]
 		}
 	}
 	return nil

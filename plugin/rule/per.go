@@ -77,8 +77,13 @@ func (l *LimitSet) AppendNamed(dst, tag []byte, part Part, v Values) (name []byt
 	return l.AppendPart(dst, tag, part[0], v), true
 }
 
-// makeParts sorts the limits into parts.
+// makeParts sorts the limits into parts: the rule's own first, then those that may pay for them, as
+// the embedded store asks one list after the other.
 func (l *LimitSet) makeParts() {
+	if own := l.Plan.Own(); own < len(l.Limits) && l.pers != nil {
+		l.Parts = l.partsOf(l.partsOf(nil, 0, own), own, len(l.Limits))
+		return
+	}
 	guarantee, pool, pair := l.Plan.Guarantee()
 	var whole, remembered Part
 	for i := range l.Limits {
@@ -107,6 +112,28 @@ func (l *LimitSet) makeParts() {
 	}
 }
 
+// partsOf appends the parts of the limits from one on to another.
+func (l *LimitSet) partsOf(parts []Part, from, to int) []Part {
+	var whole Part
+	for i := from; i < to; i++ {
+		if !l.IsPer(i) {
+			whole = append(whole, i)
+		}
+	}
+	if whole != nil {
+		parts = append(parts, whole)
+	}
+	for i := from; i < to; i++ {
+		if l.IsPer(i) {
+			parts = append(parts, Part{i})
+		}
+	}
+	return parts
+}
+
+// Pays reports whether limits follow the rule's own that may pay for them.
+func (l *LimitSet) Pays() bool { return l.Plan.Own() < len(l.Limits) }
+
 // compilePers compiles the components of the limits with "per".
 func (s *Set) compilePers(l *LimitSet) {
 	for i := range l.Limits {
@@ -127,15 +154,16 @@ func (s *Set) compilePers(l *LimitSet) {
 func (m *Matcher) valuesOf(l *LimitSet, costs []int64) (_ Values, ok bool) {
 	begin := len(m.tags)
 	for i, columns := range l.pers {
+		own := i < l.Plan.Own() // whether the rule applies is a matter of its own limits
 		if columns == nil {
-			ok = true
+			ok = ok || own
 			continue
 		}
 		at := len(m.tags)
 		m.tags = append(m.tags, 0)
 		if m.appendIdentity(columns) {
 			m.tags[at] = byte(len(m.tags) - at - 1) // an identity has at most maxIdentityBytes
-			ok = true
+			ok = ok || own
 		} else {
 			costs[i] = 0
 		}

@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 )
@@ -22,6 +24,8 @@ type quota struct {
 	path   string
 	listed []compiled // whose limits callers may read
 	hides  []bool     // of Set.compiled, those that do not apply to requests for the quota: listed or exempt
+	// reports are limit sets that ask all limits, in place of those with limits that may pay for others.
+	reports map[LimitSetID]*LimitSet
 }
 
 // compileQuota compiles "quota", once all rules are.
@@ -29,7 +33,9 @@ func (s *Set) compileQuota(cfg *config.Config) {
 	if cfg.Quota == nil {
 		return
 	}
-	s.quota = &quota{path: cfg.Quota.Path, hides: make([]bool, len(s.compiled))}
+	s.quota = &quota{
+		path: cfg.Quota.Path, hides: make([]bool, len(s.compiled)), reports: map[LimitSetID]*LimitSet{},
+	}
 	for i := range s.compiled {
 		s.quota.hides[i] = s.compiled[i].rule.Exempt
 	}
@@ -45,6 +51,15 @@ func (s *Set) compileQuota(cfg *config.Config) {
 		listed := s.compiled[i]
 		listed.rule = &reports
 		s.quota.listed = append(s.quota.listed, listed)
+		for _, set := range slices.Clone(s.LimitSets) {
+			if set.Rule != s.compiled[i].rule || !set.Pays() {
+				continue
+			}
+			if all := s.compileLimits(&reports, set.Limits); all != nil {
+				all.Plan, all.Tier = all.Plan.AsOne(), set.Tier
+				s.quota.reports[set.ID] = all
+			}
+		}
 	}
 }
 
@@ -79,6 +94,9 @@ func (s *Set) ApplyQuota(req Request, m *Matcher) (applied []Applied, exempt *Ru
 		if a, ok := m.apply(&s.quota.listed[i]); ok {
 			a.Cost = 0
 			clear(a.Costs)
+			if a.Limits != nil && s.quota.reports[a.Limits.ID] != nil {
+				a.Limits = s.quota.reports[a.Limits.ID]
+			}
 			m.applied = append(m.applied, a)
 		}
 	}

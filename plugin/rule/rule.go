@@ -30,7 +30,6 @@ type Set struct {
 	err         error // the first that compiling has met
 
 	compiled []compiled // of the rules that Apply asks, in order
-	purses   []compiled // of those that ApplyPurse does
 	quota    *quota     // nil: callers cannot read what they have left
 
 	// OverHeaders are the names that some Over sets, in the spelling of config.SameHeader: no
@@ -57,10 +56,6 @@ type Rule struct {
 	Terms   algo.Terms   // overrides and penalty
 	Settle  *Settle      // nil: a charge stands
 	Over    *Over        // nil: whom it rejects gets a 429
-	Only    bool         // a purse, which is asked in place of rules that are over
-	// Early: a purse that has to be read when its request comes, as it evaluates expressions.
-	// Envoy does so in a callback of the request itself only.
-	Early bool
 	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
 	Reports bool
 }
@@ -73,6 +68,7 @@ func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != 
 type LimitSet struct {
 	ID          LimitSetID
 	Rule        *Rule
+	Tier        string // that has these limits; "" without tiers
 	Plan        *algo.Plan
 	Limits      []config.Limit
 	KeySuffixes []string // ":gcra:1s"

@@ -41,13 +41,16 @@ func (t *tiers) named(value string) *tier {
 	return nil
 }
 
-func (s *Set) compileTiers(r *Rule, c *config.Tiers) *tiers {
+func (s *Set) compileTiers(r *Rule, of *config.Rule) *tiers {
+	c := of.Tiers
 	t := &tiers{source: s.compileComponent(r, &c.Source)}
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}
 		if !v.Unlimited || r.HasTerms() {
-			compiled.limits = s.compileLimits(r, v.Limits)
+			if compiled.limits = s.compileLimits(r, withOver(of, v.Limits)); compiled.limits != nil {
+				compiled.limits.Tier = v.Value
+			}
 		}
 		t.values = append(t.values, compiled)
 	}

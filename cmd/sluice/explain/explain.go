@@ -38,9 +38,6 @@ type Rule struct {
 	Contract string `json:"contract,omitempty"`
 	// Over is the fate of requests that the rule rejects; nil: a 429.
 	Over *Over `json:"over,omitempty"`
-	// ChargedBy are the rules that charge this one, which is a purse: it is asked if one of them
-	// is over.
-	ChargedBy []string `json:"charged_by,omitempty"`
 	// Applied is the result of the plugin's own rules; nil if the rule does not apply.
 	Applied *rule.Applied `json:"-"`
 }
@@ -59,6 +56,7 @@ type Limit struct {
 	Per       string `json:"per,omitempty"`
 	Ceiling   int64  `json:"ceiling,omitempty"`
 	Guarantee bool   `json:"guarantee,omitempty"`
+	Over      bool   `json:"over,omitempty"` // it pays for what the others reject
 }
 
 // Explain goes through all rules of a configuration, in order.
@@ -106,15 +104,15 @@ type explanation struct {
 
 // rule says what one rule, the next one, does with the request.
 func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
-	out = Rule{Rule: c.Name, Mode: Mode(c), Over: overOf(c), ChargedBy: chargedBy(e.cfg, c)}
-	if !c.Exempt && !c.Only && c.Failure != e.cfg.Failure.Mode {
+	out = Rule{Rule: c.Name, Mode: Mode(c), Over: overOf(c)}
+	if !c.Exempt && c.Failure != e.cfg.Failure.Mode {
 		out.Failure = c.Failure.String()
 	}
 	a := e.find(c)
 	switch {
 	case c.Mode == config.Off:
 		out.Why = "its mode is off"
-	case e.ended != "" && !c.Only:
+	case e.ended != "":
 		out.Why = fmt.Sprintf("it comes after the exempt rule %q, which matches", e.ended)
 	case e.exempt != nil && e.exempt.Name == c.Name:
 		out.Applies, e.ended = true, c.Name
@@ -178,9 +176,6 @@ func Mode(c *config.Rule) string {
 
 // find returns what applies of a rule, which has a unique name; nil if it does not apply.
 func (e *explanation) find(c *config.Rule) *rule.Applied {
-	if c.Only {
-		return purse(e.set, e.req, c.Name)
-	}
 	i := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name })
 	if i < 0 {
 		return nil
@@ -238,6 +233,7 @@ func Limits(set *rule.LimitSet) (all []Limit) {
 			Window:    l.Window,
 			Capacity:  l.Room(),
 			Guarantee: l.Guarantee,
+			Over:      l.Over,
 		})
 	}
 	return all
@@ -248,7 +244,7 @@ func TierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
 	for i := range tiers.Values {
 		tier := &tiers.Values[i]
 		unlimited := limits == nil || len(limits.Limits) == 0
-		if unlimited && tier.Unlimited || !unlimited && !tier.Unlimited && &tier.Limits[0] == &limits.Limits[0] {
+		if unlimited && tier.Unlimited || !unlimited && !tier.Unlimited && limits.Tier == tier.Value {
 			return tier.Value
 		}
 	}

@@ -86,7 +86,6 @@ func find(cfg *config.Config, name string) (*config.Rule, error) {
 func alone(r *config.Rule) *config.Config {
 	only := *r
 	only.Match, only.Mode = config.Match{}, config.Enforce
-	only.Only, only.Over = false, nil
 	return &config.Config{Rules: []config.Rule{only}}
 }
 

@@ -53,9 +53,12 @@ func questions(id *Identity, set Set, counters []counter, micros int64) (all []q
 			}
 			q.costs = append(q.costs, cost)
 		}
-		if q.plan, err = algo.NewPlan(append(limits, never)); err != nil {
+		last := never
+		last.Over = limits[len(limits)-1].Over // what pays for others stands behind them
+		if q.plan, err = algo.NewPlan(append(limits, last)); err != nil {
 			return nil, err
 		}
+		q.plan = q.plan.AsOne()
 		q.args = Arguments(q.plan, 0, append(q.costs[:len(q.costs):len(q.costs)], 2)) // more than never has
 		all = append(all, q)
 	}

@@ -142,11 +142,15 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	case admitted:
 		of.Admitted++
 	}
-	if !admitted || c.Excused { // a rule that is over charges nothing
+	if !admitted || c.Status == decide.Rejected { // a rule that is over charges nothing
 		return
 	}
+	own := c.Limits.Plan.Own()
 	for _, l := range of.limits {
 		for i := range c.Limits.Limits {
+			if c.Excused == (i < own) { // other limits have paid, or need not
+				continue
+			}
 			if l.report.Name == c.Limits.Limits[i].Name && l.report.Capacity == c.Limits.Limits[i].Capacity() {
 				l.admit(string(c.Tag), c.Costs[i], now)
 			}

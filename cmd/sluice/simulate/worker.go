@@ -105,13 +105,6 @@ func (k *worker) Answer(contextID uint32, _ *answer.Rejection) {
 	k.over = append(k.over, k.waiting[contextID])
 }
 
-// Purse implements decide.Host.
-func (k *worker) Purse(contextID uint32, purse *rule.Rule) (rule.Applied, bool) {
-	r := k.waiting[contextID]
-	r.http.Use(k.world.options.Expressions)
-	return k.world.rules.ApplyPurse(r.http, &k.world.matcher, purse)
-}
-
 // SetHeaders implements decide.Host. No upstream reads them.
 func (k *worker) SetHeaders(uint32, [][2]string) {}
 

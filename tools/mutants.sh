@@ -80,7 +80,7 @@ mutant kept-back-and-forgotten plugin/redis/conn.go \
 	'	k.keptMicros = r.keptMicros
 ' '	_ = k
 '
-mutant dropped-settlement plugin/redis/outbox.go \
+mutant dropped-settlement plugin/redis/conn.go \
 	'if o.settling >= o.maxPending {' 'if o.settling >= 3 {'
 mutant refund-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: ignore, refused: freeLater, unknown: sendAgain, timeless: sendAgain,

@@ -64,14 +64,12 @@ func (b *breaker) succeed(tag []byte, nowMicros int64) {
 	}
 }
 
-// open starts the next pause.
 func (b *breaker) open(nowMicros int64) {
 	b.state = Open
 	b.dueMicros = nowMicros + b.pauses.next()
 	must.Hold(b.dueMicros > nowMicros, "a pause ends")
 }
 
-// close ends the outage.
 func (b *breaker) close() { b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0 }
 
 // probeTag is whose hash slot the next probe asks: in turn the one that was

@@ -1,6 +1,9 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/redisresp"
+import (
+	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
 
 // Conn is one pipelined connection with its breaker.
 type Conn struct {
@@ -48,7 +51,8 @@ func (c *Conn) Begin(nowMicros int64) Cause {
 	if cause == Unreachable {
 		c.link.health.failed(cause, nowMicros)
 	}
-	c.requests.begin(nowMicros)
+	r := &c.requests
+	r.used, r.begunMicros, r.keptMicros, r.added = true, nowMicros, 0, 0
 	if cause == NoCause {
 		c.outbox.post(later, nowMicros)
 	}
@@ -70,16 +74,21 @@ func (c *Conn) Overloaded(nowMicros int64) { c.link.health.requestFailed(Overloa
 // what it charges.
 func (c *Conn) Add(w Waiter, index int, check Check) (nonce int64) {
 	r := &c.requests
-	nonce = r.add()
-	k := c.link.pipe.addCheck(&check, nonce, w, index, r.asked.next, r.begunMicros)
+	r.added++
+	r.nonce = (r.nonce + 1) & (1<<63 - 1)
+	k := c.link.pipe.addCheck(&check, r.nonce, w, index, r.asked.next, r.begunMicros)
 	k.keptMicros = r.keptMicros
-	return nonce
+	return r.nonce
 }
 
 // Flush sends what was added since Begin as one request that waits. Failed may
 // be called before it returns.
 func (c *Conn) Flush(nowMicros int64) {
-	c.requests.flush()
+	if r := &c.requests; r.added > 0 {
+		*r.asked.push() = question{commands: r.added}
+		r.added = 0
+		r.waiting++
+	}
 	if len(c.link.pipe.out) > 0 {
 		c.link.transmit(nowMicros)
 	}
@@ -101,9 +110,16 @@ func (c *Conn) Refund(charge Charge, nowMicros int64) {
 // in one call with others of the same identity. At most MaxPending settlements are under way;
 // if one is beyond that, or lost, its charge stays.
 func (c *Conn) Settle(charge Charge, back []int64, nowMicros int64) {
-	if d := &c.outbox.draft; d.makeChange(settling, &charge, back, nowMicros) && c.outbox.begin() {
-		c.outbox.send(d, nowMicros)
+	o := &c.outbox
+	if !o.draft.makeChange(settling, &charge, back, nowMicros) {
+		return
 	}
+	if o.settling >= o.maxPending {
+		c.link.observer.Count(metric.SettlementLost, 1)
+		return
+	}
+	o.settling++
+	o.send(&o.draft, nowMicros)
 }
 
 // Release gives slots of an identity back and nothing else. The command leaves at once if
@@ -158,7 +174,9 @@ func (c *Conn) Tick(nowMicros int64) {
 	}
 	c.link.try(nowMicros)
 	c.link.rotate(nowMicros)
-	c.link.askStatsAmongRequests(nowMicros)
+	if c.requests.used && nowMicros-c.requests.begunMicros < recentMicros {
+		c.link.askStats(nowMicros)
+	}
 	c.outbox.post(later, nowMicros)
 	if c.link.pipe.commands.len() == 0 {
 		c.link.stream.rest(nowMicros)
@@ -242,8 +260,7 @@ func (c *Conn) Crowded(most, nowMicros int64) bool {
 		p.commands.len() > 0 && c.link.health.breaker.state == Closed && !p.owes(silentMicros, nowMicros)
 }
 
-// Asked is how many requests have ever been sent, and of how many of them, the first ones, all
-// replies have come.
+// Asked returns the requests sent, and the length of the fully answered prefix.
 func (c *Conn) Asked() (sent, answered uint64) {
 	return c.requests.asked.next, c.requests.asked.first
 }

@@ -36,7 +36,6 @@ func (h *health) open(cause Cause, nowMicros int64) {
 	h.report(cause, nowMicros)
 }
 
-// close ends an outage.
 func (h *health) close() {
 	h.breaker.close()
 	h.reported = ""
@@ -75,7 +74,7 @@ func (h *health) why(cause Cause) (reason, text string) {
 	reason, text = cause.String(), causeTexts[cause].meaning
 	switch {
 	case cause == ErrorReply:
-		reason, text = h.complaint.code(), h.complaint.explain()
+		reason, text = string(errorCode(h.complaint.text)), h.complaint.explain()
 	case cause != Unreachable && cause != Lost:
 	case h.host.CloseStatus() == permissionDenied:
 		reason, text = "refused", "the relay refuses this proxy (does its RBAC, or an AuthorizationPolicy, list this "+
@@ -201,9 +200,6 @@ func (c *complaint) set(command string, text []byte, secrets ...string) {
 		}
 	}
 }
-
-// code is the first word of the error.
-func (c *complaint) code() string { return string(errorCode(c.text)) }
 
 // explain is the complaint for the log: one line of printable ASCII, with the
 // remedy where one is known.

@@ -94,17 +94,6 @@ type queue struct {
 	resumeMicros int64 // none leaves before this time, as Redis has refused one
 }
 
-// begin counts a settlement that is asked for. It reports whether there is room for it.
-func (o *outbox) begin() bool {
-	if o.settling >= o.maxPending {
-		o.link.observer.Count(metric.SettlementLost, 1)
-		return false
-	}
-	o.settling++
-	return true
-}
-
-// settled counts settlements that are over.
 func (o *outbox) settled(n int64, how metric.Event) {
 	o.settling -= n
 	must.Hold(o.settling >= 0, "no more settlements end than have begun")
@@ -149,43 +138,34 @@ func (o *outbox) free(c *command, blind bool) {
 	if len(c.slots) == 0 {
 		return
 	}
-	if c.script.per != nil && c.kind < releasing {
-		o.freeEach(c, blind)
+	d := &o.draft
+	if c.script.per == nil || c.kind >= releasing {
+		d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
+		d.values = append(d.values, c.values...)
+		d.blind, d.slots = blind, append(d.slots, c.slots...)
+		o.add(d)
 		return
 	}
-	d := &o.draft
-	d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
-	d.values = append(d.values, c.values...)
-	d.blind, d.slots = blind, append(d.slots, c.slots...)
-	o.add(d)
-}
-
-// freeEach does so limit by limit, as each value's slots are under a key of their own.
-func (o *outbox) freeEach(c *command, blind bool) {
-	d, n, values := &o.draft, 0, c.values
+	// Each value's slots are under a key of their own. Of a change, the first charge has slots.
+	costs, values, slots := c.change, c.values, c.slots
+	if c.kind == checking {
+		costs = c.check.costs
+	}
 	var own []byte
-	for i := range c.script.suffixes {
+	for i, per := range c.script.per {
 		own = nil
-		if c.script.per[i] != "" {
+		if per != "" {
 			own, values = values.Next()
 		}
-		if !c.script.plan.TakesNonce(i) || c.costOf(i) <= 0 {
+		if !c.script.plan.TakesNonce(i) || costs[i] <= 0 {
 			continue
 		}
 		d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
-		d.values = append(append(d.values, c.script.per[i]...), own...)
-		d.blind, d.slots = blind, append(d.slots, c.slots[n])
-		n++
+		d.values = append(append(d.values, per...), own...)
+		d.blind, d.slots = blind, append(d.slots, slots[0])
+		slots = slots[1:]
 		o.add(d)
 	}
-}
-
-// costOf is a check's charge of a limit, or the first of the charges that a change is about.
-func (c *command) costOf(limit int) int64 {
-	if c.kind == checking {
-		return c.check.costs[limit]
-	}
-	return c.change[limit]
 }
 
 // next is how long until something in the outbox may leave or is given up, at least 1; 0

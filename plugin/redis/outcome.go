@@ -104,7 +104,6 @@ func aside(replied, denied *action) [outcomes]*action {
 	return [outcomes]*action{accepted: replied, refused: denied, timedOut: ignore, lost: ignore}
 }
 
-// act does what the table says follows from the end of a command.
 func (l *link) act(k *command, e end) {
 	a := table[k.kind].after[e.outcome]
 	must.Hold(a != nil, "a command ends as the table says")
@@ -224,7 +223,11 @@ var (
 
 // What follows for the server stats.
 var (
-	noteMemory  = &action{"note memory", func(l *link, _ *command, _ end) { l.stats.noteMemory(l.reply) }}
+	noteMemory = &action{"note memory", func(l *link, _ *command, _ end) {
+		s := &l.stats
+		s.reading.UsedBytes, s.reading.MaxBytes = infoNumber(l.reply, "used_memory"), infoNumber(l.reply, "maxmemory")
+		s.policy = infoField(l.reply, "maxmemory_policy")
+	}}
 	noteEvicted = &action{"note evicted", func(l *link, _ *command, _ end) {
 		l.stats.reading.EvictedKeys = infoNumber(l.reply, "evicted_keys")
 	}}

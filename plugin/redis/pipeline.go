@@ -35,7 +35,6 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 	return c
 }
 
-// listSlots lists the slots that a check may take.
 func (c *command) listSlots() {
 	must.Hold(len(c.check.costs) == len(c.script.suffixes), "a check has a cost for each limit")
 	c.slots = c.script.appendHeld(c.slots, c.nonce, c.check.costs)
@@ -80,11 +79,6 @@ func (p *pipeline) stamp(c *command, nowMicros int64) {
 		p.listening.tick(nowMicros)
 	}
 	c.sentMicros, c.listenedMicros = nowMicros, p.listening.at(nowMicros)
-}
-
-// restamp notes that the oldest command is sent anew, on a stream that has as long to answer.
-func (p *pipeline) restamp(nowMicros int64) {
-	p.commands.at(p.commands.first).listenedMicros = p.listening.at(nowMicros)
 }
 
 // waited is for how long a command could have been answered.
@@ -194,27 +188,6 @@ type requests struct {
 	begunMicros int64 // when the last one did
 	keptMicros  int64 // for how long it had waited in the worker before
 	added       int   // its checks
-}
-
-// begin begins a request.
-func (r *requests) begin(nowMicros int64) {
-	r.used, r.begunMicros, r.keptMicros, r.added = true, nowMicros, 0, 0
-}
-
-// add counts another check of it, and returns a nonce for that.
-func (r *requests) add() int64 {
-	r.added++
-	r.nonce = (r.nonce + 1) & (1<<63 - 1)
-	return r.nonce
-}
-
-// flush ends the checks of the request.
-func (r *requests) flush() {
-	if r.added > 0 {
-		*r.asked.push() = question{commands: r.added}
-		r.added = 0
-		r.waiting++
-	}
 }
 
 // markFailed marks the request failed and reports whether it is the first time.

@@ -16,7 +16,6 @@ type replies struct {
 	clock  clock
 }
 
-// outcomeOf returns the outcome of a command, by its reply.
 func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	f := &table[c.kind]
 	if reply.Kind == redisresp.Error {
@@ -117,7 +116,6 @@ type clock struct {
 	aheadMicros int64 // of the worker's steady clock
 }
 
-// hear takes the time of a reply.
 func (k *clock) hear(redisMicros, nowMicros int64) {
 	k.known, k.aheadMicros = true, redisMicros-nowMicros
 }

@@ -67,19 +67,6 @@ func (l *link) askStats(nowMicros int64) {
 // idle.
 const recentMicros = 2_000_000
 
-// askStatsAmongRequests does so if there was a request just now.
-func (l *link) askStatsAmongRequests(nowMicros int64) {
-	if l.requests.used && nowMicros-l.requests.begunMicros < recentMicros {
-		l.askStats(nowMicros)
-	}
-}
-
-// noteMemory reads INFO memory.
-func (v *serverStats) noteMemory(r redisresp.Reply) {
-	v.reading.UsedBytes, v.reading.MaxBytes = infoNumber(r, "used_memory"), infoNumber(r, "maxmemory")
-	v.policy = infoField(r, "maxmemory_policy")
-}
-
 // keysOf reads INFO keyspace, which has no line for a database without keys:
 // "db0:keys=12,expires=12,avg_ttl=0".
 func keysOf(r redisresp.Reply, database int64) int64 {
@@ -94,7 +81,6 @@ func keysOf(r redisresp.Reply, database int64) int64 {
 	return number(bytes.TrimPrefix(keys, []byte("keys=")))
 }
 
-// infoNumber is a number in a reply to INFO.
 func infoNumber(r redisresp.Reply, name string) int64 { return number(infoLine(r, name)) }
 
 // number reads a whole number that is not negative; anything else is Unknown.

@@ -36,7 +36,6 @@ func (t *startupCheck) ask(p *pipeline, o *Options, nowMicros int64) {
 	p.addEncoded(startupProbing, nowMicros)
 }
 
-// addInfo appends INFO with one section.
 func (p *pipeline) addInfo(section string, k kind, nowMicros int64) {
 	p.out = redisresp.AppendArray(p.out, 2)
 	p.out = redisresp.AppendBulkString(p.out, "INFO")

@@ -43,12 +43,10 @@ type listening struct {
 	periodMicros int64 // that ticks are asked for
 }
 
-// at is the listening time at nowMicros.
 func (l *listening) at(nowMicros int64) int64 {
 	return l.micros + min(nowMicros-l.tickedMicros, l.periodMicros)
 }
 
-// tick begins another period.
 func (l *listening) tick(nowMicros int64) {
 	l.micros, l.tickedMicros = l.at(nowMicros), nowMicros
 }

@@ -106,7 +106,7 @@ func TestCustomResponse(t *testing.T) {
 	s.redis.Kill()
 	r = get(t, s.URL, "x-user: bob")
 	testenv.Same(t, "without Redis: status", r.status, http.StatusServiceUnavailable)
-	expectHeaders(t, r, map[string]string{"x-reason": ""})
+	expectHeaders(t, r, map[string]string{"x-reason": "", "retry-after": "1"})
 	if !strings.Contains(r.body, "#temporary-reduced-capacity") {
 		t.Errorf("without Redis: body %q", r.body)
 	}

@@ -35,7 +35,7 @@ var notBounds = map[string]string{
 		grpcMessage configuration
 		requestHeader responseHeader toTheEnd unknown clockMonotonic pointerSize
 		mainThread unanswered`,
-	"answer":   "grpcResourceExhausted grpcUnavailable grpcUnimplemented",
+	"answer":   "grpcResourceExhausted grpcUnavailable grpcUnimplemented denyRetrySeconds",
 	"calendar": "secondsOfDay firstSecond",
 	"config":   "millisecond second minute hour day manyNames",
 	"keyhash":  "odd",

@@ -107,8 +107,13 @@ func (w *Writer) contentType() string {
 	return problemType
 }
 
+// denyRetrySeconds is when to try again: how long Redis will be away nobody knows, and an outage ends
+// within seconds of its return.
+const denyRetrySeconds = 1
+
 // deny answers a request that could not be decided when the failure mode is deny.
 func (w *Writer) deny(grpc bool) Reply {
+	w.addInt("retry-after", denyRetrySeconds)
 	if grpc {
 		return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
 	}

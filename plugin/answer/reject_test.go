@@ -228,7 +228,7 @@ func TestDeny(t *testing.T) {
 		Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}},
 	}, 1)
 	got := w.Deny(false)
-	checkReply(t, "the denial", got, 503, "content-type: application/problem+json")
+	checkReply(t, "the denial", got, 503, "retry-after: 1", "content-type: application/problem+json")
 	checkProblem(t, "the denial", got.Body, problem{
 		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
 		Title:  "Service Unavailable",
@@ -256,7 +256,7 @@ func TestGRPC(t *testing.T) {
 	got = w.Deny(true)
 	testenv.Same(t, "the denial's status of gRPC", got.GRPCStatus, 14)
 	testenv.Same(t, "its status", got.Status, 503)
-	testenv.Same(t, "its number of headers", len(got.Headers), 0)
+	testenv.SameList(t, "its headers", fields(got.Headers), []string{"retry-after: 1"})
 	testenv.Same(t, "its message", got.Body, denyDetail)
 }
 

@@ -86,7 +86,7 @@ var failureFields = []field{
 var breakerFields = []field{
 	{name: "failures", kind: integer, low: 1, high: maxCount, byDefault: defaultFailures},
 	{name: "min_open", kind: duration, low: millisecond, high: day, byDefault: 100 * millisecond},
-	{name: "max_open", kind: duration, low: millisecond, high: day, byDefault: 10 * second},
+	{name: "max_open", kind: duration, low: millisecond, high: day, byDefault: 2 * second},
 }
 
 var responseFields = []field{

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // Pauses stay within their bounds wherever these are, and differ by worker.
@@ -45,5 +47,29 @@ func TestRandom(t *testing.T) {
 		if got := r.next(); got != want {
 			t.Errorf("got %d, want %d", got, want)
 		}
+	}
+}
+
+// When Redis returns after any outage, with the default pauses, a thousand Envoys of four workers do
+// not come at once, and all have come within 2.2 s.
+func TestProbesOfAMesh(t *testing.T) {
+	t.Parallel()
+	const workers, bucket = 4000, 100 * ms
+	for _, outage := range []int64{2_000 * ms, 25_000 * ms, 600_000 * ms} {
+		probes := map[int64]int{} // by tenths of a second after the return
+		for seed := range uint64(workers) {
+			p := pauses{shortestMicros: 100 * ms, longestMicros: 2_000 * ms, random: &random{state: seed}}
+			at := int64(0)
+			for at < outage {
+				at += p.next()
+			}
+			probes[(at-outage)/bucket]++
+		}
+		most, last := 0, int64(0)
+		for at, n := range probes {
+			most, last = max(most, n), max(last, at)
+		}
+		testenv.Within(t, "the last tenth of a second in which a probe comes", float64(last), 0, 20)
+		testenv.Within(t, "probes in the busiest tenth of a second", float64(most), 0, workers/3)
 	}
 }

@@ -15,6 +15,7 @@ type (
 		Routes     []routeModel
 	}
 	routeModel struct {
+		Name  string
 		Match struct {
 			Prefix, Path string
 			Headers      []headerModel
@@ -48,26 +49,27 @@ type (
 	}
 )
 
-// limits are the rate limits of the route that Envoy takes. It reports false without a route.
-func (d *duel) limits(s visit) ([]limitModel, bool) {
+// limits are the rate limits of the route that Envoy takes, and the route's name. It reports false without a
+// route.
+func (d *duel) limits(s visit) (limits []limitModel, name string, routed bool) {
 	if d.hosts == nil {
-		return d.bare, true
+		return d.bare, "", true
 	}
 	h := d.host(s.host)
 	if h == nil {
-		return nil, false
+		return nil, "", false
 	}
 	for _, r := range h.Routes {
 		if !r.takes(s) {
 			continue
 		}
-		limits := slices.Clone(r.Route.RateLimits)
+		limits = slices.Clone(r.Route.RateLimits)
 		if len(limits) == 0 || r.Route.IncludeVh {
 			limits = append(limits, h.RateLimits...)
 		}
-		return limits, true
+		return limits, r.Name, true
 	}
-	return nil, false
+	return nil, "", false
 }
 
 // host is the virtual host of a name: that of the name itself, else that of the longest

@@ -104,16 +104,17 @@ func (f files) envoy() string {
 			limits = "[{actions: [" + actions[own] + "]}]"
 		}
 		fmt.Fprintf(&out, "- domains: %s\n  rate_limits: %s\n  routes:\n", hosts[i], limits)
-		for range 1 + f.random.IntN(4) {
+		for n := range 1 + f.random.IntN(4) {
 			match := f.pick("prefix: /", "prefix: /a", "prefix: /a/b", "prefix: /c", "path: /a", "path: /c/x")
 			if f.chance(25) {
 				match += fmt.Sprintf(", headers: [{name: x-plan, string_match: {exact: pro}, invert_match: %t}]", f.chance(50))
 			}
-			fmt.Fprintf(&out, "  - {match: {%s}, route: {cluster: c, include_vh_rate_limits: %t, rate_limits: %s}}\n",
-				match, f.chance(30), f.limits(2, own))
+			fmt.Fprintf(&out, "  - {name: r%d-%d, match: {%s}, "+
+				"route: {cluster: c, include_vh_rate_limits: %t, rate_limits: %s}}\n",
+				i, n, match, f.chance(30), f.limits(2, own))
 		}
 	}
-	fmt.Fprintf(&out, "  - {match: {prefix: /}, route: {cluster: c, rate_limits: [{actions: [%s]}]}}\n",
+	fmt.Fprintf(&out, "  - {name: last, match: {prefix: /}, route: {cluster: c, rate_limits: [{actions: [%s]}]}}\n",
 		actions[f.random.IntN(len(actions))])
 	return out.String()
 }

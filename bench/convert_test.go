@@ -87,6 +87,7 @@ type duel struct {
 
 	json     []byte // what the files were converted to
 	rules    *rule.Set
+	compiled *explain.Expressions
 	matcher  rule.Matcher
 	states   map[string][]algo.State
 	tainted  map[string]bool // the service has counted rejected requests there
@@ -105,8 +106,11 @@ func newDuel(t *testing.T, binary, service, envoy string) *duel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &duel{t: t, json: result.JSON, states: map[string][]algo.State{}, tainted: map[string]bool{}}
-	if d.rules, err = rule.Compile(cfg, nil); err != nil {
+	d := &duel{
+		t: t, json: result.JSON, compiled: &explain.Expressions{},
+		states: map[string][]algo.State{}, tainted: map[string]bool{},
+	}
+	if d.rules, err = rule.Compile(cfg, d.compiled); err != nil {
 		t.Fatal(err)
 	}
 	d.readRoutes(envoy)
@@ -189,7 +193,7 @@ func startService(t *testing.T, binary, file string) string {
 // fight has both sides decide a request.
 func (d *duel) fight(s visit) {
 	d.t.Helper()
-	if _, routed := d.limits(s); !routed {
+	if _, _, routed := d.limits(s); !routed {
 		return // 404 in any case
 	}
 	service := d.service(s)
@@ -225,9 +229,13 @@ func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
 			err = req.AddHeader(name + ": " + value)
 		}
 	}
+	if _, route, _ := d.limits(s); err == nil {
+		err = req.SetProperty("xds.route_name=" + route)
+	}
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	req.Use(d.compiled)
 	applied, _ := d.rules.Apply(req, &d.matcher)
 	now, after := time.Now().UnixMicro(), map[string][]algo.State{}
 	admitted = true
@@ -267,7 +275,7 @@ func (d *duel) service(s visit) (admitted bool) {
 		Entries []entry `json:"entries"`
 	}
 	var sent []descriptor
-	limits, _ := d.limits(s)
+	limits, _, _ := d.limits(s)
 	for _, limit := range limits {
 		var one descriptor
 		for _, a := range limit.Actions {

@@ -19,7 +19,7 @@ type conversion struct {
 
 // converted names the files to convert.
 type converted struct {
-	rateLimit, envoy, higress, gateway, local, out string
+	rateLimit, envoy, gateway, local, out string
 
 	strict bool // what differs is an error
 }
@@ -29,10 +29,10 @@ func convertCommand(c *console.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "convert",
 		Short: "Turn another limiter's configuration into Sluice's, and list what differs",
-		Long: `Convert takes envoyproxy/ratelimit's file together with Envoy's routes, Higress'
-cluster-key-rate-limit, Envoy Gateway's BackendTrafficPolicy, or the
-local_ratelimit of Envoy and Istio. The configuration goes to standard output,
-the list of differences to standard error, by the rules that they are about:
+		Long: `Convert takes envoyproxy/ratelimit's file together with Envoy's routes,
+Envoy Gateway's BackendTrafficPolicy, or the local_ratelimit of Envoy and Istio.
+The configuration goes to standard output, the list of differences to standard
+error, by the rules that they are about:
 "missing" has no counterpart and is left out, "differs" decides otherwise in
 some case, "note" is worth a look.`,
 		Example: "  sluice convert --ratelimit ratelimit.yaml --envoy envoy.yaml --out plugin.json\n" +
@@ -43,18 +43,17 @@ some case, "note" is worth a look.`,
 	f := command.Flags()
 	f.StringVar(&from.rateLimit, "ratelimit", "", "file of envoyproxy/ratelimit; needs --envoy")
 	f.StringVar(&from.envoy, "envoy", "", "file of Envoy with rate_limits; needs --ratelimit")
-	f.StringVar(&from.higress, "higress", "", "configuration of Higress' cluster-key-rate-limit, or a WasmPlugin with it")
 	f.StringVar(&from.gateway, "envoy-gateway", "", "file with a BackendTrafficPolicy of Envoy Gateway")
 	f.StringVar(&from.local, "local-ratelimit", "", "file of Envoy, or EnvoyFilter of Istio, with local_ratelimit")
 	f.StringVar(&from.out, "out", "", "file to write the configuration to (default: standard output)")
 	f.BoolVar(&from.strict, "strict", false,
 		"exit with 1 if anything is missing or differs, but for what every conversion differs in")
-	for _, name := range []string{"ratelimit", "envoy", "higress", "envoy-gateway", "local-ratelimit"} {
+	for _, name := range []string{"ratelimit", "envoy", "envoy-gateway", "local-ratelimit"} {
 		console.Must(command.MarkFlagFilename(name, "yaml", "yml", "json"))
 	}
 	command.MarkFlagsRequiredTogether("ratelimit", "envoy")
-	command.MarkFlagsMutuallyExclusive("ratelimit", "higress", "envoy-gateway", "local-ratelimit")
-	command.MarkFlagsOneRequired("ratelimit", "higress", "envoy-gateway", "local-ratelimit")
+	command.MarkFlagsMutuallyExclusive("ratelimit", "envoy-gateway", "local-ratelimit")
+	command.MarkFlagsOneRequired("ratelimit", "envoy-gateway", "local-ratelimit")
 	return command
 }
 
@@ -64,13 +63,11 @@ func (from *converted) conversion(c *console.Console) (convert.Result, error) {
 		text, err := c.Read(name)
 		return convert.File{Name: name, Text: text}, err
 	}
-	first, err := file(from.rateLimit + from.higress + from.gateway + from.local) // one of them
+	first, err := file(from.rateLimit + from.gateway + from.local) // one of them
 	if err != nil {
 		return convert.Result{}, err
 	}
 	switch {
-	case from.higress != "":
-		return convert.Higress(first)
 	case from.local != "":
 		return convert.Local(first)
 	case from.gateway != "":

@@ -112,10 +112,8 @@ func TestMigrationExamples(t *testing.T) {
 		var args []string
 		switch yaml := files.FindAllSubmatch(e[2], -1); len(yaml) {
 		case 1:
-			flag := "--higress"
-			if bytes.Contains(yaml[0][1], []byte("BackendTrafficPolicy")) {
-				flag = "--envoy-gateway"
-			} else if bytes.Contains(yaml[0][1], []byte("local_ratelimit")) {
+			flag := "--envoy-gateway"
+			if bytes.Contains(yaml[0][1], []byte("local_ratelimit")) {
 				flag = "--local-ratelimit"
 			}
 			args = []string{flag, write(t, "original.yaml", string(yaml[0][1]))}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -39,10 +40,8 @@ func convertExample(t *testing.T, dir string) (result Result) {
 	t.Helper()
 	var err error
 	service, envoy := read(t, dir, "ratelimit.yaml"), read(t, dir, "envoy.yaml")
-	higress, gateway, local := read(t, dir, "higress.yaml"), read(t, dir, "gateway.yaml"), read(t, dir, "local.yaml")
+	gateway, local := read(t, dir, "gateway.yaml"), read(t, dir, "local.yaml")
 	switch {
-	case higress.Text != nil:
-		result, err = Higress(higress)
 	case local.Text != nil:
 		result, err = Local(local)
 	case gateway.Text != nil:
@@ -117,11 +116,6 @@ var refused = []struct {
 		error: "nothing in it can be converted",
 	},
 	{
-		name:  "not Higress'",
-		run:   func() (Result, error) { return Higress(File{"f", []byte("a: 1")}) },
-		error: `want "rule_items" or "global_threshold"`,
-	},
-	{
 		name:  "no local limits",
 		run:   func() (Result, error) { return Local(File{"f", []byte("a: 1")}) },
 		error: "no local_ratelimit with a token_bucket",
@@ -145,81 +139,49 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// request is a request as rules see it.
-type request map[string]string
-
-func (r request) Header(name string) (string, bool) {
-	value, ok := r[name]
-	return value, ok
-}
-
-func (r request) Fields(m *rule.Matcher) {
-	for name, value := range r {
-		m.Field(name, value)
-	}
-}
-
-func (r request) Evaluate(uint32) ([]byte, bool)        { return nil, false }
-func (r request) Property(path []string) ([]byte, bool) { return nil, false }
-
+// routed are requests, by the name of their route, and the rules that apply.
 var routed = []struct {
 	name, example string
-	host, path    string
-	role          string // the header x-role
-	service       string // the header x-service
-	key           string // the header x-api-key
-	want          string // the rules that apply, and the exempt one
+	route         string
+	headers       []string
+	want          string
 }{
+	{name: "an unlimited route", example: "routes", route: "health", headers: []string{"x-service: s"}},
+	{name: "a limited route", example: "routes", route: "api", headers: []string{"x-service: s"}, want: "service-2"},
 	{
-		name: "an unlimited route before limited ones", example: "routes", host: "a.example.com", path: "/healthz",
-		service: "s", want: "exempt unlimited-healthz",
-	},
-	{
-		name: "a limited route", example: "routes", host: "a.example.com:80", path: "/api/x", service: "s",
+		name: "the same limit on another", example: "routes", route: "rest", headers: []string{"x-service: s"},
 		want: "service-2",
 	},
+	{name: "a wildcard", example: "routes", route: "rest", headers: []string{"x-service: web1"}, want: "service"},
+	{name: "a value in shadow", example: "routes", route: "rest", headers: []string{"x-service: legacy"}, want: "legacy"},
+	{name: "an unlimited value", example: "routes", route: "rest", headers: []string{"x-service: batch"}},
+	{name: "another host's route", example: "routes", route: "rest-2", headers: []string{"x-service: s"}},
+	{name: "a limit of its own", example: "overlapping", route: "admin", want: "admin"},
+	{name: "the virtual host's own limits", example: "overlapping", route: "rest", want: "all"},
+	{name: "a host without limits", example: "overlapping", route: "free"},
+	{name: "a route without a name", example: "overlapping"},
+	{name: "all other hosts", example: "overlapping", route: "rest-2", want: "all"},
 	{
-		name: "the same limit on another route", example: "routes", host: "A.example.com", path: "/x", service: "s",
-		want: "service-2",
-	},
-	{name: "a wildcard", example: "routes", host: "a.example.com", path: "/x", service: "web1", want: "service"},
-	{name: "a value in shadow", example: "routes", host: "a.example.com", path: "/x", service: "legacy", want: "legacy"},
-	{name: "an unlimited value", example: "routes", host: "a.example.com", path: "/x", service: "batch", want: ""},
-	{name: "another host", example: "routes", host: "b.example.com", path: "/x", service: "s", want: ""},
-	{name: "a path with a separator", example: "overlapping", host: "one.example.com", path: "/admin/x", want: "admin"},
-	{
-		name: "an inverted header", example: "overlapping", host: "one.example.com", path: "/admin",
-		role: "OPS", want: "all",
-	},
-	{name: "a regular expression", example: "overlapping", host: "x.one.example.com", path: "/api/v1/x", want: "api"},
-	{name: "the virtual host's own limits", example: "overlapping", host: "one.example.com", path: "/x", want: "all"},
-	{
-		name: "a host without limits", example: "overlapping", host: "free.example.com", path: "/x",
-		want: "exempt unlimited",
-	},
-	{name: "two limits of one route", example: "overlapping", host: "one.example.com", path: "/v3/x", want: "api all"},
-	{name: "a VIP's key", example: "vip", host: "a", path: "/v1/x", key: "vip-7", want: "global api_key"},
-	{name: "an unlimited key", example: "vip", host: "a", path: "/v1/x", key: "internal-batch", want: "global"},
-	{name: "another key", example: "vip", host: "a", path: "/x", key: "k", want: "api_key-2"},
-	{
-		name: "an unlimited key where only keys are limited", example: "vip", host: "a", path: "/x",
-		key: "internal-batch", want: "",
+		name: "a VIP's key", example: "vip", route: "v1", headers: []string{"x-api-key: vip-7"},
+		want: "global api_key",
 	},
 	{
-		name: "a key where a route has a limit of its own", example: "vip", host: "a", path: "/v1/infer",
-		key: "k", want: "infer",
+		name: "an unlimited key", example: "vip", route: "v1", headers: []string{"x-api-key: internal-batch"},
+		want: "global",
 	},
-	{name: "the virtual host's limit alone", example: "vip", host: "a", path: "/healthz", key: "k", want: "global"},
+	{name: "another key", example: "vip", route: "rest", headers: []string{"x-api-key: k"}, want: "api_key-2"},
 	{
-		name: "a bucket of all routes without their own", example: "local_envoy", host: "api.example.com",
-		path: "/x", want: "all",
+		name: "an unlimited key where only keys are limited", example: "vip", route: "rest",
+		headers: []string{"x-api-key: internal-batch"},
 	},
-	{name: "a route whose bucket is off", example: "local_envoy", host: "api.example.com", path: "/off", want: ""},
+	{name: "a route's own limit", example: "vip", route: "infer", headers: []string{"x-api-key: k"}, want: "infer"},
 	{
-		name: "a bucket in front of a workload", example: "local_istio", host: "h", path: "/",
-		want: "http_local_rate_limiter",
+		name: "the virtual host's limit alone", example: "vip", route: "health", headers: []string{"x-api-key: k"},
+		want: "global",
 	},
-	{name: "all other hosts", example: "overlapping", host: "two.example.com", path: "/admin", want: "all"},
+	{name: "a bucket of all routes without their own", example: "local_envoy", route: "rest", want: "all"},
+	{name: "a route whose bucket is off", example: "local_envoy", route: "off"},
+	{name: "a bucket in front of a workload", example: "local_istio", want: "http_local_rate_limiter"},
 }
 
 // TestRoutes sends requests to the rules that routes became.
@@ -232,28 +194,52 @@ func TestRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, err := rule.Compile(cfg, nil)
+			expressions := &explain.Expressions{}
+			set, err := rule.Compile(cfg, expressions)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := request{":method": "GET", ":path": c.path, ":authority": c.host}
-			for name, value := range map[string]string{"x-role": c.role, "x-service": c.service, "x-api-key": c.key} {
-				if value != "" {
-					r[name] = value
+			r, err := explain.NewRequest("GET", "http://h/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Use(expressions)
+			for _, header := range c.headers {
+				if err := r.AddHeader(header); err != nil {
+					t.Fatal(err)
 				}
 			}
+			if err := r.SetProperty("xds.route_name=" + c.route); err != nil {
+				t.Fatal(err)
+			}
 			var m rule.Matcher
-			applied, exempt := set.Apply(r, &m)
+			applied, _ := set.Apply(r, &m)
 			var got []string
 			for _, a := range applied {
 				got = append(got, a.Rule.Name)
 			}
-			if exempt != nil {
-				got = append(got, "exempt "+exempt.Name)
-			}
-			if joined := strings.Join(got, " "); joined != c.want {
-				t.Errorf("%q applies, want %q", joined, c.want)
-			}
+			testenv.Same(t, "the rules", strings.Join(got, " "), c.want)
 		})
 	}
+}
+
+// TestRoutesOfOneName: a rule cannot tell a limited route from another one of its name.
+func TestRoutesOfOneName(t *testing.T) {
+	t.Parallel()
+	const limits = "rate_limits: [{actions: [{generic_key: {descriptor_value: x}}]}]"
+	const routes = `virtual_hosts: [{name: v, domains: ["*"], routes: [
+  {name: a, match: {prefix: /a}, route: {cluster: c, ` + limits + `}},
+  {name: "it's", match: {prefix: /b}, route: {cluster: c, ` + limits + `}},
+  {name: a, match: {prefix: /}, route: {cluster: c}}]}]`
+	const service = "domain: a\ndescriptors: [{key: generic_key, value: x, " +
+		"rate_limit: {unit: second, requests_per_unit: 1}}]"
+	result, err := RateLimit(File{"r", []byte(service)}, File{"e", []byte(routes)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const match = `"match": {"expr": "xds.route_name == 'it\\'s'"}`
+	testenv.Same(t, "that "+string(result.JSON)+" has "+match, strings.Contains(string(result.JSON), match), true)
+	const missing = `another route without this limit is named "a", too`
+	said := lines(result.Differences)
+	testenv.Same(t, "that "+said+" has "+missing, strings.Contains(said, missing), true)
 }

@@ -3,6 +3,8 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -234,4 +236,28 @@ func (g *gatewayRule) requestCost() any {
 		g.report(Missing, request, "a cost from metadata: every request counts 1")
 	}
 	return nil
+}
+
+// network is the component that an address or a network is a value of, and the
+// value; "" for the network of all addresses.
+func network(text string) (component object, value string, err error) {
+	if slices.Contains([]string{"", "*", "0.0.0.0/0", "::/0"}, text) {
+		return object{{"client_ip", true}}, "", nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return object{{"client_ip", true}}, addr.String(), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return nil, "", fmt.Errorf("%q is not an address or network", text)
+	}
+	prefix = prefix.Masked()
+	if prefix.IsSingleIP() {
+		return object{{"client_ip", true}}, prefix.Addr().String(), nil
+	}
+	name := "v6_prefix"
+	if prefix.Addr().Is4() {
+		name = "v4_prefix"
+	}
+	return object{{"client_ip", object{{name, int64(prefix.Bits())}}}}, prefix.String(), nil
 }

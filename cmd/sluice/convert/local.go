@@ -2,7 +2,6 @@ package convert
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -107,7 +106,7 @@ func patched(p node) (when conditions, isRoute bool) {
 	}
 	route := vhost.get("route", "name").text()
 	if route != "" {
-		when.set("expr", fmt.Sprintf("xds.route_name == %q", route))
+		when.set("expr", "xds.route_name == '"+celText.Replace(route)+"'")
 	}
 	return when, route != ""
 }

@@ -42,17 +42,12 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	}
 	c.whole = e.filter
 	c.sampling(e.filter)
-	c.exempts(e)
-	exempt := len(c.rules)
 	for _, u := range uses {
 		before := len(c.rules)
 		c.useRules(u, e, u.service)
 		if len(c.rules) == before {
 			c.report(Note, u.limit, "the service's file has no limit for its descriptors, or none with a counterpart")
 		}
-	}
-	if len(c.rules) == exempt {
-		c.rules = nil // nothing to be exempt from
 	}
 	c.report(Differs, node{}, "%s", requestsRejected)
 	c.report(Note, node{}, "counters begin anew: the service's are not read")
@@ -139,7 +134,6 @@ func percent(n node) float64 {
 func (c fromService) useRules(u *use, e *envoy, s *service) {
 	when, ok := c.where(u.routes, e)
 	if !ok {
-		c.report(Note, u.limit, "no request reaches its routes")
 		return
 	}
 	for _, variant := range c.variants(u.entries) {

@@ -219,3 +219,12 @@ func (c limiting) limit(l *leaf) object {
 	c.limitNames[l.name] = true
 	return l.limit.with("name", l.name)
 }
+
+// freeTier is a name for the tier of all other values.
+func freeTier(values object) string {
+	name := "others"
+	for values.get(name) != nil {
+		name += "_"
+	}
+	return name
+}

@@ -35,8 +35,8 @@ func (s *screen) String() string {
 // freePorts are ports of the test's own in place of the documented ones.
 func freePorts(t *testing.T) ports {
 	p := documented
-	for _, each := range []*port{&p.listener, &p.admin, &p.upstream, &p.redis} {
-		each.wanted = testenv.FreePort(t)
+	for i := range p {
+		p[i].wanted = testenv.FreePort(t)
 	}
 	return p
 }
@@ -85,7 +85,7 @@ func status(t *testing.T, url string) (int, http.Header) {
 // expectEnded wants that nothing listens any more where the demo did.
 func expectEnded(t *testing.T, p ports) {
 	t.Helper()
-	for _, each := range []port{p.listener, p.admin, p.upstream, p.redis} {
+	for _, each := range p {
 		if c, err := net.Dial("tcp", each.addr()); err == nil {
 			c.Close()
 			t.Errorf("%s still listens", each.use)
@@ -140,7 +140,7 @@ func TestTakenPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { other.Close() })
-	d.ports.redis.wanted = other.Addr().(*net.TCPAddr).Port
+	d.ports[redis].wanted = other.Addr().(*net.TCPAddr).Port
 	url, stop := started(t, d, out)
 	if code, _ := status(t, url+"/api/orders"); code != http.StatusOK {
 		t.Errorf("status %d, want 200", code)
@@ -148,7 +148,7 @@ func TestTakenPorts(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	want := fmt.Sprintf("port %d is taken: Redis is on %d instead\n", d.ports.redis.wanted, d.ports.redis.number)
+	want := fmt.Sprintf("port %d is taken: Redis is on %d instead\n", d.ports[redis].wanted, d.ports[redis].number)
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in %s", want, out)
 	}

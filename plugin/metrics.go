@@ -204,6 +204,7 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 	for j := range c.Decisions {
 		d := &c.Decisions[j]
 		switch limit := &m.limits[c.Limits.ID][j]; {
+		case d.Hidden: // it was not asked
 		case !d.Allowed:
 			m.batch.Inc(limit.over)
 		case admitted && c.Status == decide.Allowed && nearLimit(c, j):

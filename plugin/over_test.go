@@ -59,6 +59,7 @@ func TestOver(t *testing.T) {
 			"outcome.limited.requests_total":                 1,
 			"rule.quota.outcome.over.rule_requests_total":    1,
 			"rule.quota.outcome.limited.rule_requests_total": 1,
+			"rule.quota.limit.credits.near_limit_total":      1, // not as long as it was not asked
 		} {
 			testenv.Same(t, name, stats[name], want)
 		}

@@ -50,16 +50,16 @@ func (s *scene) counts(t *testing.T) {
 		expectation{`sluice_rule_requests_total{rule!="tighter"} > 0`, []string{"rule", "outcome"}, map[string]int{
 			"health exempt": 3, "orders allowed": 5, "orders limited": 3, once + " allowed": 1, once + " limited": 4,
 			"wide allowed": 2, "narrow allowed": 1, "narrow limited": 1,
-			"spent allowed": 2, "spent over": 3, "spent limited": 1, "credits allowed": 3, "credits limited": 1,
+			"spent allowed": 2, "spent over": 3, "spent limited": 1,
 		}},
 		expectation{`sluice_rule_requests_total{rule="tighter",outcome="allowed"}`, nil, map[string]int{"": 3}},
 		expectation{`sluice_near_limit_total > 0`, []string{"rule", "limit"}, map[string]int{
 			"orders orders-366d": 1, "tighter tighter": 1, once + " " + once: 1, "narrow narrow": 1,
-			"spent spent": 1, "credits credits": 1,
+			"spent spent": 1, "spent credits": 1,
 		}},
 		expectation{`sluice_over_limit_total{rule!="tighter"} > 0`, []string{"rule", "limit"}, map[string]int{
 			"orders orders-366d": 3, once + " " + once: 4, "narrow narrow": 1,
-			"spent spent": 4, "credits credits": 1,
+			"spent spent": 4, "spent credits": 1,
 		}},
 		expectation{`sluice_redis_refunds_total`, nil, map[string]int{"": 1}},
 		expectation{

@@ -209,6 +209,10 @@ var breaks = []struct {
 		[]string{toUpstream, toUpstream + inRoute("{disabled: true}")},
 		"- match: {prefix: \"/\"}", "warning: typed_per_filter_config disables the filter here",
 	},
+	{"a route that turns another limiter on in its place", []string{
+		toUpstream, toUpstream + inRoute("{disabled: true}, other: {config: {}}"),
+		limiterFilter, "          - {name: other, config_discovery: {}}\n" + limiterFilter,
+	}, "", ""},
 	{"a narrow route that turns the filter off", []string{
 		`match: {prefix: "/"}`, `match: {prefix: "/static/"}`, toUpstream, toUpstream + inRoute("{disabled: true}"),
 	}, "", ""},

@@ -95,6 +95,9 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Tier != "" {
 		applies += ", tier " + r.Tier
 	}
+	for _, s := range r.Shared {
+		applies += ", " + s
+	}
 	if r.Failure != "" {
 		applies += ", on failure " + r.Failure
 	}

@@ -36,6 +36,17 @@ const explained = `{
     {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
+// TestExplainShared: the table says why an identity is one for many requests.
+func TestExplainShared(t *testing.T) {
+	t.Parallel()
+	const bearer = `{"rules": [{"name": "r", "key": [{"bearer": true}], "limits": [` + aLimit + `]}]}`
+	r := execute(t, bearer, "explain", "-c", "-", "http://h/", "-H", "authorization: Bearer")
+	testenv.Same(t, "the table", r.out, strings.TrimLeft(`
+RULE  APPLIES                                                      IDENTITY  COST  LIMIT          KEY IN REDIS
+r     yes, %odd: the bearer token is none that upstreams agree on  %odd      1     gcra 10 in 1s
+`, "\n"))
+}
+
 // TestExplainQuota: a request for the quota reads the listed rules, whatever their match is.
 func TestExplainQuota(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // readSettle reads a rule's "settle".
@@ -29,8 +31,12 @@ func readSettle(v value) *Settle {
 // readMissing reads a word, or the cost of an answer without a value.
 func (s *Settle) readMissing(o object) {
 	v, ok := o.field("missing")
-	if !ok || !v.json.IsObject() {
+	switch {
+	case !ok || v.json.Type == gjson.String:
 		s.Release = o.is("missing")
+		return
+	case !v.json.IsObject():
+		v.mistake(`%s is no word and no cost (want "keep", "release" or {"cost": 5})`, v.shown())
 		return
 	}
 	s.MissingCost = v.readObject(missingFields).number("cost")

@@ -33,5 +33,24 @@ func named(text string, c *config.Component) string {
 // Describe names a component's value; "" for a constant.
 func Describe(c *config.Component) string { return named(words[c.Source].value, c) }
 
+// marks are what stands in an identity for a value that counts as unknown
+// (docs/configuration.md, "Repeated values").
+var marks = map[string]string{
+	"%many": "has several different values",
+	"%odd":  "is none that upstreams agree on",
+	"%long": "is too long to be read",
+}
+
+// shared says which components of an identity are marks, and why.
+func shared(key []config.Component, identity string) (all []string) {
+	parts := strings.Split(identity, "|")
+	for i := range key {
+		if i < len(parts) && marks[parts[i]] != "" {
+			all = append(all, fmt.Sprintf("%s: %s %s", parts[i], Describe(&key[i]), marks[parts[i]]))
+		}
+	}
+	return all
+}
+
 // sourceOf says where a component gets its value, and which flag provides it.
 func sourceOf(c *config.Component) string { return named(words[c.Source].absent, c) }

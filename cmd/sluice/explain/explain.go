@@ -24,12 +24,15 @@ type Rule struct {
 	Reports bool   `json:"reports,omitempty"`
 	Why     string `json:"why,omitempty"` // why it does not apply
 
-	Identity  string  `json:"identity,omitempty"`
-	Tag       string  `json:"tag,omitempty"` // "<rule>|<identity>", in the braces of the keys
-	Cost      int64   `json:"cost"`
-	Tier      string  `json:"tier,omitempty"`
-	Unlimited bool    `json:"unlimited,omitempty"`
-	Limits    []Limit `json:"limits,omitempty"`
+	Identity string `json:"identity,omitempty"`
+	// Shared says which components of the identity are %many, %odd or %long, and why: all such
+	// requests of the rule are one identity.
+	Shared    []string `json:"shared,omitempty"`
+	Tag       string   `json:"tag,omitempty"` // "<rule>|<identity>", in the braces of the keys
+	Cost      int64    `json:"cost"`
+	Tier      string   `json:"tier,omitempty"`
+	Unlimited bool     `json:"unlimited,omitempty"`
+	Limits    []Limit  `json:"limits,omitempty"`
 	// OverrideKey is the key in Redis under which an operator sets an override for
 	// the identity; "" if the rule has no overrides.
 	OverrideKey string `json:"override_key,omitempty"`
@@ -189,6 +192,7 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.Reports = a.Rule.Reports
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
+	r.Shared = shared(c.Key, r.Identity)
 	if c.Tiers != nil {
 		r.Tier = TierOf(c.Tiers, a.Limits)
 	}

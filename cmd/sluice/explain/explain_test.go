@@ -89,7 +89,28 @@ var explanations = []struct {
 	{
 		name: "an exempt rule and a path in another spelling", args: []string{"http://h/x/../healthz"}, rule: "health",
 		want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
-			"an exempt rule takes only a path as Sluice normalises it, and a method in upper case"},
+			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header"},
+	},
+	{
+		name: "an exempt rule and a control character in the query", rule: "health",
+		args: []string{"http://h/x/../healthz?%0A"},
+		want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
+			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header"},
+	},
+	{
+		name: "an exempt rule and a control character", args: []string{"http://h/healthz%0A?a"}, rule: "health",
+		want: explain.Rule{Mode: "exempt", Why: "the path holds a control character, or an escape of one: no such request " +
+			"is exempt"},
+	},
+	{
+		name: "several values", rule: "per key",
+		args: []string{
+			"http://h/api/", "-H", "X-Api-Key: k", "-H", "X-Api-Key: l", "-H", "x-a: 1", "-H", "cookie: c=%25many",
+		},
+		want: explain.Rule{
+			Mode: "enforce", Applies: true, Identity: "%many|%25many", Tag: "per%20key|%many|%25many", Cost: 2,
+			Shared: []string{"%many: the header x-api-key has several different values"},
+		},
 	},
 	{
 		name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},

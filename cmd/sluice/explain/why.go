@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // why says what keeps a rule from applying. It asks the plugin's own rules about
@@ -23,8 +25,11 @@ func why(c *config.Rule, req *Request) (string, error) {
 		return "its match does not hold", p.err
 	}
 	if c.Exempt {
-		return "it is not sure that its match holds for the upstream, too: " +
-			"an exempt rule takes only a path as Sluice normalises it, and a method in upper case", p.err
+		if path, _ := req.Header(":path"); hasControl(path) {
+			return "the path holds a control character, or an escape of one: no such request is exempt", p.err
+		}
+		return "it is not sure that its match holds for the upstream, too: an exempt rule takes only a path as Sluice " +
+			"normalises it, a method in upper case, and one value of a header", p.err
 	}
 	for i := range c.Key {
 		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
@@ -35,6 +40,21 @@ func why(c *config.Rule, req *Request) (string, error) {
 		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source) + req.valueless(), p.err
 	}
 	return "it does not apply", p.err
+}
+
+// hasControl is what rule.Matcher asks of a path before it exempts a request.
+func hasControl(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	for i := range len(path) {
+		c := path[i]
+		if decoded, ok := text.Unescape(path, i); ok {
+			c = decoded
+		}
+		if text.IsControl(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // prober asks whether rules would apply to a request. It keeps the first error.

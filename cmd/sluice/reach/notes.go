@@ -3,6 +3,7 @@ package reach
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -20,11 +21,11 @@ func Notes(cfg *config.Config) (notes []config.Mistake) {
 			continue
 		}
 		noteEscapes(&r.Match, ".match", note)
-		for k := range r.Key {
-			if r.Key[k].Source == config.FromBearer {
-				note(fmt.Sprintf(".key[%d].bearer", k), "a JWT has many spellings that libraries take for one, and each is an "+
-					"identity of its own (a claim that jwt_authn has verified has one)")
-			}
+		noteBearers(r, note)
+		if r.Settle != nil && r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
+			!slices.ContainsFunc(r.Settle.Status, func(s config.StatusRange) bool { return s.First < 400 && s.Last >= 200 }) {
+			note(".settle.status", "answers of 2xx and 3xx are not charged, and many applications answer a wrong password "+
+				`with 200 or 302 (if yours does, want "expr", or a limit on all attempts beside it)`)
 		}
 		if r.Settle != nil && r.Settle.Release && r.Settle.Cost != nil {
 			note(".settle.missing", `"release" gives an answer away whose client left before its cost came (want "keep" or `+
@@ -32,6 +33,33 @@ func Notes(cfg *config.Config) (notes []config.Mistake) {
 		}
 	}
 	return notes
+}
+
+// noteBearers notes tokens that identify, in the key and in "per".
+func noteBearers(r *config.Rule, note func(path, problem string)) {
+	components := func(at string, all []config.Component) {
+		for i := range all {
+			if all[i].Source == config.FromBearer {
+				note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
+					"identity of its own (a claim that jwt_authn has verified has one)")
+			}
+		}
+	}
+	limits := func(at string, all []config.Limit) {
+		for i := range all {
+			components(fmt.Sprintf("%s[%d].per", at, i), all[i].Per)
+		}
+	}
+	components(".key", r.Key)
+	limits(".limits", r.Limits)
+	if r.Tiers != nil {
+		for i := range r.Tiers.Values {
+			limits(".limits_by.values."+r.Tiers.Values[i].Value, r.Tiers.Values[i].Limits)
+		}
+	}
+	if r.Over != nil {
+		limits(".over.limits", r.Over.Limits)
+	}
 }
 
 // escape is one in a regular expression.

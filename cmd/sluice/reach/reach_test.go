@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -88,6 +89,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
+	const perBearer = `[{"name": "a", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"bearer": true}]}]`
 	t.Parallel()
 	for _, tt := range []struct {
 		rule string // its fields but for the limits
@@ -95,6 +97,15 @@ func TestNotes(t *testing.T) {
 	}{
 		{`"key": [{"bearer": true}, {"header": "x"}]`, []string{"rules[0].key[0].bearer"}},
 		{`"mode": "off", "key": [{"bearer": true}]`, nil},
+		{`"limits": ` + perBearer, []string{"rules[0].limits[0].per[0].bearer"}},
+		{
+			`"limits_by": {"source": {"header": "p"}, "values": {"pro": ` + perBearer + `}}`,
+			[]string{"rules[0].limits_by.values.pro[0].per[0].bearer"},
+		},
+		{`"match": {"methods": ["POST"]}, "settle": {"status": ["401", "5xx"]}`, []string{"rules[0].settle.status"}},
+		{`"match": {"methods": ["POST"]}, "settle": {"status": ["4xx", "200"]}`, nil},
+		{`"match": {"methods": ["POST"]}, "settle": {"status": ["301-499"]}`, nil},
+		{`"match": {"methods": ["GET"]}, "settle": {"status": ["401"]}`, nil},
 		{`"match": {"path": {"regex": "^/a%3Ab$"}}`, []string{"rules[0].match.path.regex"}},
 		{
 			`"match": {"path": {"regex": "%2f|%2F|%0A|%25|%C3"}}`,
@@ -106,7 +117,11 @@ func TestNotes(t *testing.T) {
 		{`"settle": {"cost": {"header": "x", "max": 9}, "missing": {"cost": 9}}`, nil},
 		{`"settle": {"status": ["401"], "missing": "release"}`, nil},
 	} {
-		cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + tt.rule + `, ` + limit + `}]}`))
+		rule := `{"name": "r", ` + tt.rule
+		if !strings.Contains(rule, `"limits`) {
+			rule += ", " + limit
+		}
+		cfg, err := config.Parse([]byte(`{"rules": [` + rule + `}]}`))
 		testenv.SameError(t, tt.rule, err, nil)
 		var got []string
 		for _, note := range Notes(cfg) {

@@ -125,7 +125,7 @@ func TestFailureModes(t *testing.T) {
 		body string // is part of it
 	}{
 		{name: "allow", want: result{Status: 200, Outcome: "failed:allow"}},
-		{name: "deny", want: result{Status: 503, Outcome: "failed:deny"}, body: "#temporary-reduced-capacity"},
+		{name: "deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1}, body: "#temporary-reduced-capacity"},
 		{name: "local", want: result{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600}},
 	} {
 		for _, c := range causes {
@@ -151,7 +151,7 @@ func TestDenialOfGRPC(t *testing.T) {
 		got := x.local()
 		testenv.Same(w.t, "gRPC status", got.GRPCStatus, 14)
 		testenv.Same(w.t, "status", got.Status, 503)
-		expectHeaders(t, got.Headers, nil)
+		expectHeaders(t, got.Headers, with(nil, "retry-after", "1"))
 	})
 }
 
@@ -185,7 +185,7 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 		left int
 	}{
 		{mode: "allow", want: result{Status: 200, Outcome: "failed:allow", Limit: 9, Remaining: 7, Reset: 3600}, left: 7},
-		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny"}, left: 8},
+		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1}, left: 8},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()

@@ -167,7 +167,7 @@ func TestLateReply(t *testing.T) {
 		left int
 	}{
 		{mode: "allow", want: result{Status: 200, Outcome: "failed:allow"}, left: 8},
-		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny"}, left: 9},
+		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1}, left: 9},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +214,7 @@ func TestLostWhileManyWait(t *testing.T) {
 		m.Last().Close(wasmhost.GRPCInternal)
 		i.wait(20 * time.Millisecond)
 		for _, x := range all {
-			w.expect("a request", x.end(), result{Status: 503, Outcome: "failed:deny"})
+			w.expect("a request", x.end(), result{Status: 503, Outcome: "failed:deny", RetryAfter: 1})
 		}
 		x := i.get("/", client("x")...)
 		testenv.Same(w.t, "number of streams, with another for the next request", len(m.Conns), 2)
@@ -232,7 +232,7 @@ func TestRequestBehindLostStream(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]result{
 		"allow": {Status: 200, Outcome: "failed:allow"},
-		"deny":  {Status: 503, Outcome: "failed:deny"},
+		"deny":  {Status: 503, Outcome: "failed:deny", RetryAfter: 1},
 		"local": {Status: 200, Outcome: "local:allowed", Limit: 9, Remaining: 8, Reset: 3600},
 	} {
 		t.Run(mode, func(t *testing.T) {

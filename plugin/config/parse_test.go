@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 	check(t, text, mustParse(t, "config", text), &Config{
 		Redis: &Redis{Cluster: "c", KeyPrefix: "rl", TimeoutMicros: 50_000, MaxStreamAgeMicros: 600_000_000},
 		Failure: Failure{
-			Breaker:    Breaker{Failures: 5, MinOpenMicros: 100_000, MaxOpenMicros: 10_000_000},
+			Breaker:    Breaker{Failures: 5, MinOpenMicros: 100_000, MaxOpenMicros: 2_000_000},
 			MaxPending: 4096,
 		},
 		Headers:       Headers{XRateLimit: true},

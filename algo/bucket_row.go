@@ -12,7 +12,7 @@ var bucketLua string
 func bucketAlgorithm(name string, fields fieldSet) algorithm {
 	return algorithm{
 		name: name, fields: fields, windows: ownWindow,
-		leasable: leasableBucket, longer: longerOfBucket,
+		leasable: leasableBucket, longer: longerOfBucket, lasts: untilUnitsReturn,
 		make: func(l *Limit) limiter {
 			switch {
 			case l.Steps:
@@ -31,6 +31,19 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 			return limiter{form: &queueForm, bucket: newBucket(l)}
 		},
 	}
+}
+
+// untilUnitsReturn is the time in which the remaining units come back, or one of them if none remain.
+// Who uses so many in it never empties the bucket. Of a bucket that is refilled in steps it is the time
+// until the next step.
+func untilUnitsReturn(l *Limit, d *Decision, atMicros int64) int64 {
+	if l.Steps && d.ResetAfterMicros > 0 {
+		return (d.ResetAfterMicros-1)%l.WindowMicros + 1
+	}
+	if l.Steps {
+		return l.WindowMicros - atMicros%l.WindowMicros
+	}
+	return l.refillMicros(max(d.Remaining, 1))
 }
 
 // queueFields are those of a bucket whose burst goes at once, whether the rest waits or not.

@@ -49,6 +49,7 @@ var concurrencyAlgorithm = algorithm{
 	longer: func(_ *Limit, _, retryAfterMicros int64) (int64, bool) {
 		return retryAfterMicros, true // any wait is a guess
 	},
+	lasts: untilReset, // which no client is told: no time brings slots back
 	make: func(l *Limit) limiter {
 		return limiter{form: &slotsForm, slots: concurrency{l.roomOf(l.Units), l.TTLMicros, l.Units}}
 	},

@@ -213,7 +213,12 @@ func (l *Limit) RestoreMicros() int64 {
 	if !l.Algorithm.HasBurst() || l.Units == 0 {
 		return l.WindowMicros
 	}
-	capacity, unit := l.Capacity(), l.Units
+	return l.refillMicros(l.burst())
+}
+
+// refillMicros is the time in which a bucket, of a limit above 0, gets so many units back, rounded up.
+func (l *Limit) refillMicros(capacity int64) int64 {
+	unit := l.Units
 	if l.Steps {
 		capacity, unit = ceilDiv(capacity, unit), 1
 	}
@@ -238,6 +243,14 @@ func (l *Limit) UnitsRestoredIn(micros int64) int64 {
 	}
 	units, _ := bits.Div64(hi, product, uint64(l.WindowMicros))
 	return int64(min(units, math.MaxInt64))
+}
+
+// EffectiveWindowMicros is the time in which a client should use no more than what the decision, of
+// a time since the Unix epoch, says remains: the "effective window" of
+// draft-ietf-httpapi-ratelimit-headers-11, of a limit that allows. It is above 0 of a limit above 0 that
+// has a window.
+func (l *Limit) EffectiveWindowMicros(d *Decision, atMicros int64) int64 {
+	return l.Algorithm.row().lasts(l, d, atMicros)
 }
 
 // RestoreRoomMicros is RestoreMicros of the room of the request's class.

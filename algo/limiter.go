@@ -14,6 +14,7 @@ var algorithms = [endOfAlgorithms]algorithm{
 		name: "unknown", windows: ownWindow,
 		leasable: func(*Limit) error { return errNoAlgorithm },
 		longer:   unknownWait,
+		lasts:    untilReset,
 	},
 	FixedWindow:          fixedWindowAlgorithm,
 	SlidingWindowLog:     slidingWindowLogAlgorithm,
@@ -37,6 +38,8 @@ type algorithm struct {
 	// retryAfterMicros, and fits into the capacity. known is false where that does not
 	// follow to the microsecond.
 	longer func(l *Limit, units, retryAfterMicros int64) (micros int64, known bool)
+	// lasts is Limit.EffectiveWindowMicros.
+	lasts func(l *Limit, d *Decision, atMicros int64) int64
 	// make prepares a limit within its bounds.
 	make func(l *Limit) limiter
 }
@@ -157,6 +160,15 @@ func (l *limiter) arguments() int {
 // unknownWait is longer of an algorithm where the wait depends on when the earlier
 // units came.
 func unknownWait(_ *Limit, _, _ int64) (micros int64, known bool) { return 0, false }
+
+// untilReset is lasts of an algorithm whose units all are back when the newest have left, and that
+// says nothing of the time while nothing is used.
+func untilReset(l *Limit, d *Decision, _ int64) int64 {
+	if d.ResetAfterMicros == 0 {
+		return l.WindowMicros
+	}
+	return d.ResetAfterMicros
+}
 
 // uncharged is a Decision that allows: what a limit says of a cost of 0.
 func uncharged(remaining, resetAfterMicros int64) Decision {

@@ -44,6 +44,7 @@ var slidingWindowCounterAlgorithm = algorithm{
 	name: "sliding_window_counter", fields: common | 1<<FieldSubWindows, windows: ownWindow,
 	leasable: func(*Limit) error { return errCounterLease },
 	longer:   unknownWait,
+	lasts:    untilCountFalls,
 	make: func(l *Limit) limiter {
 		form := &counterForm
 		if l.SubWindows > 1 {
@@ -51,6 +52,16 @@ var slidingWindowCounterAlgorithm = algorithm{
 		}
 		return limiter{form: form, counter: newSlidingWindowCounter(l)}
 	},
+}
+
+// untilCountFalls is at most a window while units are left. With none left it may be longer: after one
+// window the units of a sub-window that has just begun to leave still count.
+func untilCountFalls(l *Limit, d *Decision, atMicros int64) int64 {
+	micros := untilReset(l, d, atMicros)
+	if d.Remaining > 0 {
+		return min(micros, l.WindowMicros)
+	}
+	return micros
 }
 
 var errCounterLease = errors.New("a sliding_window_counter weighs requests by when they come")

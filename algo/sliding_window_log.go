@@ -42,6 +42,7 @@ var slidingWindowLogAlgorithm = algorithm{
 	name: "sliding_window_log", fields: common, windows: ownWindow,
 	leasable: func(*Limit) error { return errLogLease },
 	longer:   unknownWait,
+	lasts:    untilReset,
 	make: func(l *Limit) limiter {
 		w := slidingWindowLog{l.Units, l.roomOf(l.Units), l.WindowMicros, ceilDiv(l.WindowMicros, logEntries)}
 		return limiter{form: &logForm, log: w}

@@ -203,7 +203,7 @@ func TestLimitsThatComeWithTheRequest(t *testing.T) {
 			{"algorithm": "gcra", "limit": 100, "window": "1h", "name": "units"},
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1d", "cost": 1,
 				"name": "requests"}]`,
-			step{want: want{Outcome: "allowed", RateLimit: `"units";r=98;t=72, "requests";r=9;t=86400`}}),
+			step{want: want{Outcome: "allowed", RateLimit: `"units";r=98;t=3528, "requests";r=9;t=86400`}}),
 	)
 	runScenarios(t, bothHeaders, envoytest.Options{Edit: withClaims}, all)
 }

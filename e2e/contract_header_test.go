@@ -42,11 +42,11 @@ func TestUpstreamHeaders(t *testing.T) {
 		},
 		`["draft"]`: {
 			"X-RateLimit-Limit": kept("X-RateLimit-Limit"), "X-RateLimit-Remaining": kept("X-RateLimit-Remaining"),
-			"X-RateLimit-Reset": kept("X-RateLimit-Reset"), "RateLimit": `"r";r=9;t=360`, "RateLimit-Policy": `"r";q=10;w=3600`,
+			"X-RateLimit-Reset": kept("X-RateLimit-Reset"), "RateLimit": `"r";r=9;t=3240`, "RateLimit-Policy": `"r";q=10;w=3600`,
 		},
 		`["draft", "x-ratelimit"]`: {
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "360",
-			"RateLimit": `"r";r=9;t=360`, "RateLimit-Policy": `"r";q=10;w=3600`,
+			"RateLimit": `"r";r=9;t=3240`, "RateLimit-Policy": `"r";q=10;w=3600`,
 		},
 	} {
 		t.Run(headers, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestBuckets(t *testing.T) {
 // TestSeveralLimits: of one rule, and of two.
 func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
-	const bothUsed = `"rules";r=0;t=3600, "rules.other";r=4;t=720`
+	const bothUsed = `"rules";r=0;t=3600, "rules.other";r=4;t=2880`
 	runScenarios(t, bothHeaders, envoytest.Options{}, []scenario{
 		limiting("spelled", `"limits": [
 			{"algorithm": "gcra", "limit": 3, "window": "90s"}, {"algorithm": "gcra", "limit": 9, "window": "60m"},
@@ -106,12 +106,12 @@ func TestSeveralLimits(t *testing.T) {
 			step{want: want{
 				Outcome: "allowed", Limit: "2", Remaining: "1",
 				Policy:    `"nearest-burst";q=3;w=108, "nearest-1d";q=2;w=86400`,
-				RateLimit: `"nearest-burst";r=2;t=36, "nearest-1d";r=1;t=43200`,
+				RateLimit: `"nearest-burst";r=2;t=72, "nearest-1d";r=1;t=43200`,
 			}},
 			step{want: want{Outcome: "allowed", Remaining: "0"}},
 			step{want: want{
 				Status: http.StatusTooManyRequests, Outcome: "limited:nearest", Limit: "2", RetryAfter: "43200",
-				RateLimit: `"nearest-burst";r=1;t=72, "nearest-1d";r=0;t=86400`,
+				RateLimit: `"nearest-burst";r=1;t=36, "nearest-1d";r=0;t=43200`,
 			}}),
 		{
 			name: "rules",

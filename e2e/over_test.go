@@ -72,7 +72,7 @@ var overScenarios = []scenario{
 			}},
 			{want: want{
 				Status: http.StatusTooManyRequests, Outcome: "limited:paid", RetryAfter: "25920000",
-				RateLimit: `"paid";r=1;t=31622400, "paid-over";r=1;t=25920000`,
+				RateLimit: `"paid";r=1;t=25920000, "paid-over";r=1;t=25920000`,
 			}},
 		},
 	},

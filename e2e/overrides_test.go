@@ -181,7 +181,10 @@ func TestBlocksEnd(t *testing.T) {
 // expectBlocked wants the answer of a block that ends in so many seconds, or never.
 func expectBlocked(t *testing.T, what string, r reply, wait int) {
 	t.Helper()
-	limits := fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
+	limits := `"o-366d";r=0, "o-300d";r=0`
+	if wait > 0 {
+		limits = fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
+	}
 	testenv.Same(t, what+": the status", r.status, http.StatusTooManyRequests)
 	testenv.Same(t, what+": RateLimit", r.header.Get("RateLimit"), limits)
 	testenv.Same(t, what+": X-RateLimit-Remaining", r.header.Get("X-RateLimit-Remaining"), "0")

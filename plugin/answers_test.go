@@ -105,19 +105,19 @@ func TestSeveralLimits(t *testing.T) {
 			}},
 			{want: result{
 				Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 20,
-				Draft: []member{hourly(1, 3600), burst(0, 20)},
+				Draft: []member{hourly(1, 3600), burst(0, 10)},
 			}},
 			{want: result{
 				Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 20, RetryAfter: 10,
-				Draft: []member{hourly(1, 3600), burst(0, 20)},
+				Draft: []member{hourly(1, 3600), burst(0, 10)},
 			}},
 			{after: 10 * time.Second, want: result{
 				Status: 200, Outcome: "allowed", Limit: 3, Remaining: 0, Reset: 3590,
-				Draft: []member{hourly(0, 3590), burst(0, 20)},
+				Draft: []member{hourly(0, 3590), burst(0, 10)},
 			}},
 			{want: result{
 				Status: 429, Outcome: "limited:a", Limit: 3, Remaining: 0, Reset: 3590, RetryAfter: 3590,
-				Draft: []member{hourly(0, 3590), burst(0, 20)},
+				Draft: []member{hourly(0, 3590), burst(0, 10)},
 			}},
 		},
 	}.run(t)
@@ -138,20 +138,20 @@ func TestSeveralRules(t *testing.T) {
 			{"name": "narrow", "key": [{"header": "x-client"}],
 				"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]`,
 		steps: []step{
-			{headers: client("x"), want: allowed(wide(2, 10), narrow(0, 3600))},
+			{headers: client("x"), want: allowed(wide(2, 20), narrow(0, 3600))},
 			{headers: client("x"), want: result{
-				Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: []member{wide(2, 10), narrow(0, 3600)},
+				Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: []member{wide(2, 20), narrow(0, 3600)},
 			}},
 			{headers: client("x"), want: result{
-				Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: []member{wide(2, 10), narrow(0, 3600)},
+				Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: []member{wide(2, 20), narrow(0, 3600)},
 			}},
-			{headers: client("y"), want: allowed(wide(1, 20), narrow(0, 3600))},
-			{headers: client("z"), want: allowed(wide(0, 30), narrow(0, 3600))},
+			{headers: client("y"), want: allowed(wide(1, 10), narrow(0, 3600))},
+			{headers: client("z"), want: allowed(wide(0, 10), narrow(0, 3600))},
 			{headers: client("z"), want: result{
-				Status: 429, Outcome: "limited:wide", RetryAfter: 3600, Draft: []member{wide(0, 30), narrow(0, 3600)},
+				Status: 429, Outcome: "limited:wide", RetryAfter: 3600, Draft: []member{wide(0, 10), narrow(0, 3600)},
 			}},
 			{headers: client("new"), want: result{
-				Status: 429, Outcome: "limited:wide", RetryAfter: 10, Draft: []member{wide(0, 30), narrow(1, 0)},
+				Status: 429, Outcome: "limited:wide", RetryAfter: 10, Draft: []member{wide(0, 10), narrow(1, 3600)},
 			}},
 		},
 	}.run(t)

@@ -188,8 +188,8 @@ func TestBlockBesideOtherRules(t *testing.T) {
 		}{
 			{want: result{Status: 200, Outcome: "allowed", Draft: []member{
 				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600},
-				{Name: "a-5h", Q: 5, W: 18000, R: 5},
-				{Name: "a-20h", Q: 10, W: 72000, R: 10},
+				{Name: "a-5h", Q: 5, W: 18000, R: 5, T: 18000},
+				{Name: "a-20h", Q: 10, W: 72000, R: 10, T: 72000},
 			}}},
 			{set: "block", want: result{Status: 429, Outcome: "blocked:a", Draft: []member{
 				{Name: "wide", Q: 9, W: 3600, R: 8, T: 3600}, {Name: "a-5h", Q: 5, W: 18000}, {Name: "a-20h", Q: 10, W: 72000},

@@ -27,7 +27,7 @@ type result struct {
 }
 
 // member is one limit in RateLimit-Policy ("name";q=3;w=3600) and in RateLimit
-// ("name";r=2;t=60).
+// ("name";r=2;t=60), where T is 0 without one.
 type member struct {
 	Name       string
 	Q, W, R, T int
@@ -88,7 +88,7 @@ func whole(t *testing.T, name, value string) int {
 
 var (
 	policyMember = regexp.MustCompile(`^"([^"]*)";q=(\d+);w=(\d+)(?:, |$)`)
-	limitMember  = regexp.MustCompile(`^"([^"]*)";r=(\d+);t=(\d+)(?:, |$)`)
+	limitMember  = regexp.MustCompile(`^"([^"]*)";r=(\d+)(?:;t=(\d+))?(?:, |$)`)
 )
 
 // members reads a list of members, each with two numbers, which are put into Q and
@@ -101,7 +101,10 @@ func members(t *testing.T, syntax *regexp.Regexp, list string) (all []member) {
 			t.Errorf("malformed list %s", list)
 			return all
 		}
-		a, b := whole(t, list, found[2]), whole(t, list, found[3])
+		a, b := whole(t, list, found[2]), 0
+		if found[3] != "" {
+			b = whole(t, list, found[3])
+		}
 		if syntax == policyMember {
 			all = append(all, member{Name: found[1], Q: a, W: b})
 		} else {

@@ -126,8 +126,8 @@ func TestCostsOfLimits(t *testing.T) {
 							"cost": 1}]},
 					{"name": "b", "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}]}]}`)
 				for n, want := range []string{
-					`"units";r=98;t=72, "requests";r=9;t=3600, "b";r=0;t=3600`,
-					`"units";r=98;t=72, "requests";r=9;t=3600, "b";r=0;t=3600`, // rejected by b, and given back
+					`"units";r=98;t=3528, "requests";r=9;t=3600, "b";r=0;t=3600`,
+					`"units";r=98;t=3528, "requests";r=9;t=3600, "b";r=0;t=3600`, // rejected by b, and given back
 				} {
 					x := i.get("/")
 					r.settle()

@@ -37,7 +37,7 @@ var blocks = []struct {
 		name: "without end", limits: []Limit{blocked(hourly, algo.Never)}, left: algo.Never,
 		headers: []string{
 			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
-			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=0;t=0`,
+			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=0`,
 		},
 		detail: "Blocked.",
 	},
@@ -46,7 +46,7 @@ var blocks = []struct {
 		left: 1e6,
 		headers: []string{
 			"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 9",
-			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1`, `ratelimit: "hourly";r=0;t=1, "fast";r=0;t=9`,
+			`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1`, `ratelimit: "hourly";r=0;t=1, "fast";r=0;t=1`,
 			"retry-after: 9",
 		},
 		detail: "Blocked. Retry after 9 seconds.",

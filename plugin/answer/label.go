@@ -14,7 +14,8 @@ type Label struct {
 	Name     string
 	Capacity int64
 
-	slots bool // held at a moment: no time restores them
+	limit *algo.Limit // as configured
+	slots bool        // held at a moment: no time restores them
 	// restoreMicros is the time in which the capacity is restored.
 	restoreMicros int64
 	item          string // the name as an RFC 9651 String
@@ -40,6 +41,7 @@ func NewLabel(l *config.Limit) Label {
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
+		limit:    &l.Limit,
 		slots:    !l.Algorithm.HasWindow(),
 
 		restoreMicros: l.RestoreMicros(),
@@ -73,6 +75,37 @@ func (l *Limit) restoreMicros() int64 {
 		return d.EndsMicros - d.BeginsMicros
 	}
 	return l.Sized.RestoreRoomMicros()
+}
+
+// effectiveSeconds is "t" of the RateLimit field, with the Retry-After of the same answer, if it has
+// one. It is 0 where there is none: of slots, of a limit of 0 and of a block without end.
+func (l *Limit) effectiveSeconds(atMicros, retrySeconds int64) int64 {
+	d := &l.Decision
+	switch {
+	case l.Blocked:
+		return waitSeconds(d.RetryAfterMicros)
+	case l.Label.slots || l.capacity() == 0:
+		return 0
+	case d.RetryAfterMicros == 0:
+		return max(1, seconds(l.size().EffectiveWindowMicros(d, atMicros)))
+	}
+	wait := d.RetryAfterMicros
+	if wait == algo.Never {
+		wait = d.ResetAfterMicros
+	}
+	t := min(seconds(wait), seconds(l.restoreMicros()))
+	if retrySeconds > 0 {
+		t = min(t, retrySeconds)
+	}
+	return max(1, t)
+}
+
+// size is the limit that decided.
+func (l *Limit) size() *algo.Limit {
+	if l.Sized != nil {
+		return l.Sized
+	}
+	return l.Label.limit
 }
 
 // capacity is the most that the limit admits at once.

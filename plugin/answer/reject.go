@@ -50,8 +50,8 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	if r.Undecided {
 		return w.deny(r.GRPC)
 	}
-	w.addRejecting(r)
 	retrySeconds := w.spread(r.retrySeconds())
+	w.addRejecting(r, retrySeconds)
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
 	}
@@ -80,9 +80,9 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 }
 
 // addRejecting adds the headers of the limits. A rule that blocks may have none.
-func (w *Writer) addRejecting(r *Rejection) {
+func (w *Writer) addRejecting(r *Rejection, retrySeconds int64) {
 	if !r.Blocked || nearest(r.Limits, true) != nil {
-		w.addLimits(r.Limits, r.AtMicros, true, Upstream{})
+		w.addLimits(r.Limits, r.AtMicros, true, retrySeconds, Upstream{})
 		return
 	}
 	if w.headers.XRateLimit {
@@ -90,7 +90,7 @@ func (w *Writer) addRejecting(r *Rejection) {
 		w.addXRateLimit(&none, r.AtMicros)
 	}
 	if w.headers.Draft && len(r.Limits) > 0 {
-		w.addDraft(r.Limits, Upstream{})
+		w.addDraft(r.Limits, r.AtMicros, retrySeconds, Upstream{})
 	}
 }
 

@@ -92,7 +92,7 @@ func TestReject(t *testing.T) {
 			{"x-ratelimit-remaining", "0"},
 			{"x-ratelimit-reset", "3500"},
 			{"ratelimit-policy", `"per-user";q=20;w=2, "hourly";q=1000;w=3600, "fast";q=5;w=1`},
-			{"ratelimit", `"per-user";r=20;t=0, "hourly";r=0;t=3500, "fast";r=1;t=1`},
+			{"ratelimit", `"per-user";r=20;t=2, "hourly";r=0;t=3, "fast";r=1;t=1`},
 			{"retry-after", "3"},
 			{"content-type", "application/problem+json"},
 		},

@@ -53,7 +53,7 @@ func (w *Writer) Shows() (xRateLimit, draft bool) { return w.headers.XRateLimit,
 // its X-RateLimit headers, and its lists come first.
 func (w *Writer) Headers(limits []Limit, nowMicros int64, up Upstream) [][2]string {
 	w.reset()
-	w.addLimits(limits, nowMicros, false, up)
+	w.addLimits(limits, nowMicros, false, 0, up)
 	return w.fields
 }
 
@@ -61,14 +61,14 @@ func (w *Writer) reset() {
 	w.buf, w.fields = w.buf[:0], w.fields[:0]
 }
 
-func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool, up Upstream) {
+func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool, retrySeconds int64, up Upstream) {
 	if w.headers.XRateLimit && !up.XRateLimit {
 		if l := nearest(limits, rejected); l != nil {
 			w.addXRateLimit(l, nowMicros)
 		}
 	}
 	if w.headers.Draft && len(limits) > 0 {
-		w.addDraft(limits, up)
+		w.addDraft(limits, nowMicros, retrySeconds, up)
 	}
 }
 
@@ -82,7 +82,7 @@ func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
 	w.addInt("x-ratelimit-reset", seconds(reset))
 }
 
-func (w *Writer) addDraft(limits []Limit, up Upstream) {
+func (w *Writer) addDraft(limits []Limit, nowMicros, retrySeconds int64, up Upstream) {
 	start := w.join(up.Policy)
 	for i := range limits {
 		w.separate(i)
@@ -101,11 +101,10 @@ func (w *Writer) addDraft(limits []Limit, up Upstream) {
 		w.buf = append(w.buf, limits[i].Label.item...)
 		w.buf = append(w.buf, ";r="...)
 		w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
-		if limits[i].Label.slots {
-			continue
+		if t := limits[i].effectiveSeconds(nowMicros, retrySeconds); t > 0 {
+			w.buf = append(w.buf, ";t="...)
+			w.buf = strconv.AppendInt(w.buf, t, 10)
 		}
-		w.buf = append(w.buf, ";t="...)
-		w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
 	}
 	w.addFrom("ratelimit", start)
 }

@@ -72,11 +72,11 @@ func TestHeaders(t *testing.T) {
 			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
 		}},
 		{"draft", draftOnly, []Limit{allowed(perUser, 19, 100_000)}, []string{
-			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=1`,
+			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=2`,
 		}},
 		{"both", both, []Limit{allowed(perUser, 19, 100_000)}, []string{
 			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
-			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=1`,
+			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=2`,
 		}},
 		{
 			"several", both,
@@ -274,21 +274,21 @@ func TestSizedLimits(t *testing.T) {
 			name: "sized", limits: []Limit{size(perUser, small, 3)},
 			want: []string{
 				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "per-user";q=4;w=2`, `ratelimit: "per-user";r=3;t=1`,
+				`ratelimit-policy: "per-user";q=4;w=2`, `ratelimit: "per-user";r=3;t=2`,
 			},
 		},
 		{
 			name: "nearer than its label is", limits: []Limit{allowed(fast, 4, 1e6), size(perUser, small, 3)},
 			want: []string{
 				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=4;w=2`, `ratelimit: "fast";r=4;t=1, "per-user";r=3;t=1`,
+				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=4;w=2`, `ratelimit: "fast";r=4;t=1, "per-user";r=3;t=2`,
 			},
 		},
 		{
 			name: "0", limits: []Limit{allowed(fast, 1, 1e6), size(perUser, none, 0)},
 			want: []string{
 				"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=0;w=60`, `ratelimit: "fast";r=1;t=1, "per-user";r=0;t=1`,
+				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=0;w=60`, `ratelimit: "fast";r=1;t=1, "per-user";r=0`,
 			},
 		},
 	} {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,8 +75,8 @@ var trials = []struct {
 	},
 }
 
-// TestTrialOfRedis: before any request each worker, and no other thread of Envoy,
-// says what answers, or what is wrong and with which cluster.
+// TestTrialOfRedis: with its first request each worker, and no other thread of Envoy, says what answers,
+// or what is wrong and with which cluster.
 func TestTrialOfRedis(t *testing.T) {
 	t.Parallel()
 	for _, tc := range trials {
@@ -89,17 +90,20 @@ func TestTrialOfRedis(t *testing.T) {
 				opts.Redis = tc.redis(t)
 			}
 			s := start(t, tc.plugin, opts)
+			testenv.Same(t, "lines before a request", strings.Count(s.Log(), "sluice: redis "), 0)
 			want := regexp.MustCompile("(?m)sluice: " + tc.want)
+			client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 			testenv.Wait(t, patience, func() error {
+				for range 4 { // each of a connection, of which Envoy gives each worker some
+					if resp, err := client.Get(s.URL); err == nil {
+						resp.Body.Close()
+					}
+				}
 				if n := len(want.FindAllString(s.Log(), -1)); n != opts.Workers {
 					return fmt.Errorf("%d lines with %q, want one of each worker", n, tc.want)
 				}
 				return nil
 			})
-			time.Sleep(1500 * time.Millisecond) // whoever fails says so after a second
-			if n := strings.Count(s.Log(), "sluice: redis "); n != opts.Workers {
-				t.Errorf("%d lines, want one of each worker:\n%s", n, s.Log())
-			}
 		})
 	}
 }

@@ -5,6 +5,15 @@ import "github.com/sluiceproxy/sluice/plugin/decide"
 // The events of a limiter other than requests: bytes from Redis, the end of a stream, ticks, and
 // its own end.
 
+// streaming is the limiter that a stream of a configuration belongs to; nil if there is none.
+func (v *vm) streaming(contextID uint32) *limiter {
+	v.host.running(contextID)
+	if p := v.plugins[contextID]; p != nil && p.limiter != nil && p.limiter.stream != nil {
+		return p.limiter
+	}
+	return nil
+}
+
 // received takes bytes from Redis. Most of them let paused requests go on: decide/events.go.
 func (l *limiter) received(token uint32, b []byte) {
 	switch {
@@ -25,18 +34,25 @@ func (l *limiter) closed(token, status uint32) {
 	}
 }
 
-// tick passes time to what waits for it, but for the timer. It reports whether the configuration, which
-// was to end, has ended.
-func (l *limiter) tick(now decide.Time) (ended bool) {
+// tick passes time to what waits for it. It reports whether the configuration, which was to end, has
+// ended.
+func (l *limiter) tick() (ended bool) {
+	now := l.now()
+	l.timer.ticked(now.SteadyMicros)
 	ended = l.worker.Tick(now)
 	if l.stream != nil {
 		l.stream.reap()
-		l.stream.trial.tick(now.SteadyMicros)
 	}
 	l.offenders.report(l.metrics, now.SteadyMicros)
 	l.metrics.observe(l)
 	if l.metrics.batch.Due(now.SteadyMicros) {
 		l.metrics.batch.Flush()
+	}
+	if ended {
+		l.letGo()
+		l.timer.set(0, now.SteadyMicros)
+	} else {
+		l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
 	}
 	return ended
 }
@@ -76,11 +92,8 @@ func (l *limiter) nextMicros(nowMicros int64) int64 {
 // ownNextMicros is how long until something other than a request does.
 func (l *limiter) ownNextMicros(nowMicros int64) int64 {
 	next := decide.Sooner(l.metrics.batch.NextMicros(nowMicros), l.offenders.nextMicros(nowMicros))
-	if l.stream != nil {
-		next = decide.Sooner(next, l.stream.trial.nextMicros(nowMicros))
-		if l.stream.mustReap() {
-			next = 1
-		}
+	if l.stream != nil && l.stream.mustReap() {
+		next = 1
 	}
 	return next
 }

@@ -80,7 +80,7 @@ func onContextCreate(contextID, parentID uint32) {
 	if parentID == 0 {
 		thisVM.plugins[contextID] = &plugin{vm: thisVM, id: contextID}
 	} else if p := pluginOf(parentID); p != nil && p.requests != nil {
-		live.put(contextID, p.requests.begin(contextID))
+		live.put(contextID, p.begin(contextID))
 	}
 	callbackEnds()
 }
@@ -154,7 +154,7 @@ func onDone(contextID uint32) (done bool) {
 //export proxy_on_grpc_receive
 func onGrpcReceive(contextID, token, size uint32) {
 	callbackBegins()
-	if l := thisVM.streaming(contextID, token); l != nil {
+	if l := thisVM.streaming(contextID); l != nil {
 		opened := openArena()
 		l.received(token, thisVM.host.buffer(grpcMessage, 0, size))
 		arena.open = arena.open && !opened
@@ -166,7 +166,7 @@ func onGrpcReceive(contextID, token, size uint32) {
 //export proxy_on_grpc_close
 func onGrpcClose(contextID, token, status uint32) {
 	callbackBegins()
-	if l := thisVM.streaming(contextID, token); l != nil {
+	if l := thisVM.streaming(contextID); l != nil {
 		l.closed(token, status)
 	}
 	acting = unknown // it may have been called inside another callback

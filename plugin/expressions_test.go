@@ -139,16 +139,3 @@ func TestExpressionsOfManyReloads(t *testing.T) {
 		}
 	})
 }
-
-// An expression that reads the path is told of at load.
-func TestExpressionsThatReadThePath(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		w.load(expressed(`"match": {"expr": "request.path.startsWith('/api')"}, "key": [{"expr": "request.host"}]`))
-		const want = `info sluice: rules[0].match.expr: reads the path as the client wrote it, in any spelling ` +
-			`(the matcher "path" reads it as upstreams do)`
-		if got := strings.Join(w.logs(), "\n"); got != want {
-			t.Errorf("the log is %q, want %q", got, want)
-		}
-	})
-}

@@ -211,3 +211,143 @@ func (host) incrementMetric(id uint32, delta int64) { proxyIncrementMetric(id, d
 
 // recordMetric sets a gauge, or gives a histogram a value.
 func (host) recordMetric(id uint32, value uint64) { proxyRecordMetric(id, value) }
+
+// grpcOpen opens a stream; a status other than 0 is a failure.
+func (host) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
+	enter(pluginID)
+	name, nameLen := pointer("sluice.Redis")
+	method, methodLen := pointer("Stream")
+	status = proxyGrpcStream(unsafe.SliceData(service), uint32(len(service)), name, nameLen, method, methodLen,
+		&noMetadata[0], uint32(len(noMetadata)), &resultToken)
+	return resultToken, status
+}
+
+// noMetadata is a serialised header map without entries.
+var noMetadata [4]byte
+
+func (host) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
+	enter(pluginID)
+	return proxyGrpcSend(token, unsafe.SliceData(message), uint32(len(message)), 0)
+}
+
+func (host) grpcCancel(pluginID, token uint32) {
+	enter(pluginID)
+	proxyGrpcCancel(token)
+}
+
+// What Envoy gives its guest: the host calls that the SDK lacks, and those of the
+// request path, where the SDK's allocate. Their results are written to variables
+// (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md).
+// The functions above put Go's types around them.
+
+//go:wasmimport env proxy_grpc_stream
+func proxyGrpcStream(
+	service *byte, serviceLen uint32, name *byte, nameLen uint32, method *byte, methodLen uint32, metadata *byte,
+	metadataLen uint32, token *uint32,
+) uint32
+
+//go:wasmimport env proxy_grpc_send
+func proxyGrpcSend(token uint32, message *byte, messageLen, endStream uint32) uint32
+
+//go:wasmimport env proxy_grpc_cancel
+func proxyGrpcCancel(token uint32) uint32
+
+//go:wasmimport env proxy_get_buffer_bytes
+func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
+
+//go:wasmimport env proxy_get_header_map_value
+func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32
+
+//go:wasmimport env proxy_get_header_map_pairs
+func proxyGetHeaderMapPairs(kind uint32, pairs **byte, pairsLen *uint32) uint32
+
+//go:wasmimport env proxy_replace_header_map_value
+func proxyReplaceHeaderMapValue(kind uint32, name *byte, nameLen uint32, value *byte, valueLen uint32) uint32
+
+//go:wasmimport env proxy_remove_header_map_value
+func proxyRemoveHeaderMapValue(kind uint32, name *byte, nameLen uint32) uint32
+
+//go:wasmimport env proxy_get_property
+func proxyGetProperty(path *byte, pathLen uint32, value **byte, valueLen *uint32) uint32
+
+//go:wasmimport env proxy_set_property
+func proxySetProperty(path *byte, pathLen uint32, value *byte, valueLen uint32) uint32
+
+//go:wasmimport env proxy_continue_stream
+func proxyContinueStream(kind uint32) uint32
+
+//go:wasmimport env proxy_call_foreign_function
+func proxyCallForeignFunction(
+	name *byte, nameLen uint32, arguments *byte, argumentsLen uint32, results **byte, resultsLen *uint32,
+) uint32
+
+//go:wasmimport env proxy_set_effective_context
+func proxySetEffectiveContext(id uint32) uint32
+
+//go:wasmimport env proxy_send_local_response
+func proxySendLocalResponse(
+	status uint32, details *byte, detailsLen uint32, body *byte, bodyLen uint32, headers *byte, headersLen uint32,
+	grpcStatus int32,
+) uint32
+
+//go:wasmimport env proxy_get_shared_data
+func proxyGetSharedData(key *byte, keyLen uint32, value **byte, valueLen, cas *uint32) uint32
+
+//go:wasmimport env proxy_set_shared_data
+func proxySetSharedData(key *byte, keyLen uint32, value *byte, valueLen, cas uint32) uint32
+
+//go:wasmimport env proxy_set_tick_period_milliseconds
+func proxySetTickPeriodMilliseconds(period uint32) uint32
+
+//go:wasmimport env proxy_done
+func proxyDone() uint32
+
+//go:wasmimport env proxy_log
+func proxyLog(level logLevel, text *byte, textLen uint32) uint32
+
+//go:wasmimport env proxy_get_current_time_nanoseconds
+func proxyGetCurrentTimeNanoseconds(now *uint64) uint32
+
+//go:wasmimport env proxy_define_metric
+func proxyDefineMetric(kind uint32, name *byte, nameLen uint32, id *uint32) uint32
+
+//go:wasmimport env proxy_increment_metric
+func proxyIncrementMetric(id uint32, delta int64) uint32
+
+//go:wasmimport env proxy_record_metric
+func proxyRecordMetric(id uint32, value uint64) uint32
+
+//go:wasmimport wasi_snapshot_preview1 clock_time_get
+func clockTimeGet(clock uint32, precision uint64, now *uint64) uint32
+
+//go:wasmimport wasi_snapshot_preview1 environ_sizes_get
+func environSizesGet(count, size *uint32) uint32
+
+//go:wasmimport wasi_snapshot_preview1 environ_get
+func environGet(variables, text *byte) uint32
+
+// random holds numbers that Envoy made and that were not handed out yet. One host call fills it.
+var random struct {
+	numbers [64]uint32
+	left    int
+}
+
+// arc4random takes the place of libc's function of that name, by which TinyGo's runtime gets its
+// random numbers. libc's has a cipher of its own and, for a message that no host ever makes it
+// write, the whole of printf: 12 KB of code that Envoy would compile in each proxy.
+//
+//go:linkname arc4random arc4random
+func arc4random() uint32 {
+	if random.left == 0 {
+		// It fails only for a buffer that is not within memory.
+		wasiRandomGet(unsafe.Pointer(&random.numbers), uint32(unsafe.Sizeof(random.numbers)))
+		random.left = len(random.numbers)
+	}
+	random.left--
+	n := random.numbers[random.left]
+	random.numbers[random.left] = 0
+	return n
+}
+
+//go:wasmimport wasi_snapshot_preview1 random_get
+func wasiRandomGet(buffer unsafe.Pointer, size uint32) (errno uint32)

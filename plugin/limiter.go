@@ -31,8 +31,6 @@ type limiter struct {
 
 	redirects *redirects
 	timer     *timer
-	clusters  *clusters // of the limiter that requests begin with
-	gone      bool      // it has ended, and others of its clusters have not
 
 	metrics   *metrics
 	offenders *topOffenders // nil: not followed
@@ -43,7 +41,8 @@ type limiter struct {
 	headers  []byte // scratch
 	state    []byte // scratch
 
-	rejectedState bool // rejections are told in filter state
+	rejectedState bool           // rejections are told in filter state
+	untried       *config.Config // Redis is tried with the first request; nil: it was, or there is none
 }
 
 func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limiter, error) {
@@ -52,39 +51,25 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		exprs.removeAll()
 		return nil, message.Errorf("sluice: %v", err)
 	}
-	v.notices.tellOdd(cfg)
 	v.metrics.loaded()
-	seed := v.host.Uint64()
-	l := (&limiter{
-		vm: v, host: v.host, id: id, rules: rules, exprs: exprs,
+	h := v.host
+	seed := h.Uint64()
+	l := &limiter{
+		vm: v, host: h, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg, seed), refusals: answer.NewRefusals(cfg, seed),
 		texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
-		timer:     &timer{host: v.host, id: id},
-		offenders: newTopOffenders(v.host, cfg.TopOffenders),
-	}).like(cfg)
-	l.redirects = newRedirects(v.host, id)
-	l.clusters = newClusters(l, cfg)
-	return l, nil
-}
-
-// like is a limiter with what this one has that does not depend on the Redis cluster.
-func (l *limiter) like(cfg *config.Config) *limiter {
-	h := l.host
-	n := &limiter{
-		vm: l.vm, host: h, id: l.id, rules: l.rules, exprs: l.exprs,
-		answers: l.answers, refusals: l.refusals, texts: l.texts, rejectedState: l.rejectedState,
-		timer: l.timer, offenders: l.offenders, redirects: l.redirects,
+		timer: &timer{host: h, id: id}, redirects: newRedirects(h, id),
+		offenders: newTopOffenders(h, cfg.TopOffenders), metrics: newMetrics(v.metrics, rules, cfg),
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}
 	if cfg.UsesEmbeddedStore() {
-		n.embedded = local.New(sharedData{h}, h, namespace(cfg))
+		l.embedded = local.New(sharedData{h}, h, namespace(cfg))
 	}
-	n.metrics = newMetrics(n.vm.metrics, n.rules, cfg)
-	n.worker = decide.NewWorker(cfg, n.rules, n.embedded, n, recorder{n.metrics, n.offenders}, h)
+	l.worker = decide.NewWorker(cfg, rules, l.embedded, l, recorder{l.metrics, l.offenders}, h)
 	if cfg.Redis != nil {
-		n.connect(cfg)
+		l.connect(cfg)
 	}
-	return n
+	return l, nil
 }
 
 // namespace tells the counters of the embedded store apart as Redis would.
@@ -97,6 +82,7 @@ func namespace(cfg *config.Config) string {
 
 // connect prepares the connection to Redis; nothing is sent before it is needed.
 func (l *limiter) connect(cfg *config.Config) {
+	l.untried = cfg
 	l.stream = newStream(l.host, l.id, cfg.Redis, l.metrics)
 	l.conn = l.worker.Connect(l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
@@ -107,7 +93,6 @@ func (l *limiter) connect(cfg *config.Config) {
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Cluster:       cfg.Redis.Cluster,
-		Try:           cfg.Redis.Cluster != "" && l.vm.trials.mustTry(cfg),
 		Overrides:     cfg.UsesOverrides(),
 		Seed:          l.host.Uint64(),
 		MaxAgeMicros:  cfg.Redis.MaxStreamAgeMicros,
@@ -135,4 +120,35 @@ func (l *limiter) now() decide.Time {
 		now.UnixMicros = l.host.unixMicros()
 	}
 	return now
+}
+
+// timer is the tick of one plugin context. It runs only while something waits for
+// it.
+type timer struct {
+	host     host
+	id       uint32 // of the plugin context
+	millis   uint32 // the period; 0 while it is off
+	atMicros int64  // the next tick
+}
+
+// ticked notes that the timer has ticked.
+func (t *timer) ticked(nowMicros int64) { t.atMicros = nowMicros + int64(t.millis)*1000 }
+
+// tickWithin makes the timer tick within some time; 0 asks for nothing. A timer that
+// ticks early is left alone until then: to set it is a call into Envoy.
+func (t *timer) tickWithin(micros, nowMicros int64) {
+	if micros > 0 && (t.millis == 0 || nowMicros+micros+1000 < t.atMicros) {
+		t.set(micros, nowMicros)
+	}
+}
+
+// set makes the timer tick in some time and from then on with that period, if it
+// does not already; 0 stops it.
+func (t *timer) set(micros, nowMicros int64) {
+	millis := uint32((micros + 999) / 1000)
+	if millis == t.millis {
+		return
+	}
+	t.host.setTickPeriod(t.id, millis)
+	t.millis, t.atMicros = millis, nowMicros+int64(millis)*1000
 }

@@ -25,7 +25,7 @@ func TestExports(t *testing.T) {
 	exports := module.ExportedFunctions()
 	for _, name := range []string{
 		"malloc", "free", "calloc", "realloc",
-		// Envoy would call these inside proxy_grpc_stream, see host_grpc_tinygo.go.
+		// Envoy would call these inside proxy_grpc_stream, see host_tinygo.go.
 		"proxy_on_grpc_receive_initial_metadata", "proxy_on_grpc_receive_trailing_metadata",
 	} {
 		if exports[name] != nil {

@@ -73,7 +73,8 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 		tb.Fatal(err)
 	}
 	e.requests.limiter = e.limiter
-	e.limiter.clusters.tick() // tries Redis
+	e.limiter.conn.Try()
+	e.limiter.tick()
 	e.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
 	e.replies = 0
 	return e
@@ -88,7 +89,7 @@ func (e *benchEnvoy) request() {
 	e.nowMicros += 20
 	l := e.limiter
 	if l.timer.millis > 0 && e.nowMicros >= l.timer.atMicros {
-		l.clusters.tick()
+		l.tick()
 	}
 	r := e.requests.begin(2)
 	r.OnHttpRequestHeaders(0, true)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -76,8 +75,7 @@ func TestNoticesOfWorkers(t *testing.T) {
 		}
 		first, second := said(w), said(w.sibling())
 		for _, text := range []string{
-			"has no environment variable SLUICE_TEST_UNSET", "reads the path as the client wrote it",
-			"the rule is skipped", "which no request has had so far",
+			"has no environment variable SLUICE_TEST_UNSET", "which no request has had so far",
 		} {
 			if !strings.Contains(first, text) {
 				t.Errorf("the first worker logged %q, want %q", first, text)
@@ -85,33 +83,6 @@ func TestNoticesOfWorkers(t *testing.T) {
 			if strings.Contains(second, text) {
 				t.Errorf("another worker logged %q, too", text)
 			}
-		}
-	})
-}
-
-// TestSkippedRules: at load, once in an Envoy, the log says of each rule whom it does not limit.
-func TestSkippedRules(t *testing.T) {
-	t.Parallel()
-	const limits = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]`
-	const plugin = `{"rules": [
-		{"name": "one", "key": [{"header": "x-key"}, {"cookie": "c", "default": "none"}], ` + limits + `},
-		{"name": "two", "key": [{"query": "q"}, {"expr": "request.id"}, {"metadata": ["jwt", "sub"]},
-			{"property": ["connection", "id"]}, {"cookie": "c"}], ` + limits + `},
-		{"name": "none", "key": [{"client_ip": true}], ` + limits + `}]}`
-	const end = ` the rule is skipped: the request is not limited by it (a "default" in the key, or a rule for such ` +
-		`requests, limits them)`
-	want := []string{
-		`info sluice: rule "one": without the header "x-key"` + end,
-		`info sluice: rule "two": without the query parameter "q" or a value of its expression or the metadata ` +
-			`["jwt", "sub"] or the property ["connection", "id"] or the cookie "c"` + end,
-	}
-	eachWorld(t, func(t *testing.T, w *worker) {
-		w.load(plugin)
-		w.load(plugin)
-		if got := slices.DeleteFunc(w.allLogs(), func(line string) bool {
-			return !aboutKeys(line)
-		}); !slices.Equal(got, want) {
-			t.Errorf("the log is %q, want %q", got, want)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeG
 var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
 	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		if parent := args[0]; parent != 0 {
-			g.streams[id] = g.vm.plugins[parent].requests.begin(id)
+			g.streams[id] = g.vm.plugins[parent].begin(id)
 		} else {
 			g.vm.plugins[id] = &plugin{vm: g.vm, id: id}
 		}
@@ -53,13 +53,13 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 	"proxy_on_grpc_receive": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		token, size := args[0], args[1]
 		message, _ := g.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.GRPCMessage, 0, size)
-		if l := g.vm.streaming(id, token); l != nil {
+		if l := g.vm.streaming(id); l != nil {
 			l.received(token, slices.Clone(message))
 		}
 		return 0
 	},
 	"proxy_on_grpc_close": func(g *nativeGuest, id uint32, args []uint32) uint32 {
-		if l := g.vm.streaming(id, args[0]); l != nil {
+		if l := g.vm.streaming(id); l != nil {
 			l.closed(args[0], args[1])
 		}
 		return 0

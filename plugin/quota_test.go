@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -326,40 +325,6 @@ func TestQuotaIsCounted(t *testing.T) {
 		testenv.Same(t, "quota", w.count("sluice.outcome.quota.requests_total"), 2)
 		testenv.Same(t, "allowed by the rule", w.count("sluice.rule.per-client.outcome.allowed.rule_requests_total"), 0)
 	})
-}
-
-// Rules that identify by an expression, in their key and in a limit's "per".
-const (
-	byKey = `{"name": "e", "key": [{"expr": %s}], "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}`
-	byPer = `{"name": "e", "key": [], "limits": [
-		{"algorithm": "gcra", "limit": 1, "window": "1s", "name": "each", "per": [{"expr": %s}]}]}`
-	byPerOfTier = `{"name": "e", "key": [], "limits_by": {"source": {"header": "x-plan"}, "values": {"pro": [
-		{"algorithm": "gcra", "limit": 1, "window": "1s", "name": "each", "per": [{"expr": %s}]}]}}}`
-)
-
-// TestQuotaByExpression: a line at load names a rule that may show another identity's quota.
-func TestQuotaByExpression(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		expr, rule string
-		told       bool
-	}{
-		{"request.path", byKey, true},
-		{`request["method"] + '-'`, byKey, true},
-		{"request.query", byKey, true},
-		{"request.headers[':method']", byKey, true},
-		{"request.headers['x-a']", byKey, false},
-		{"request.path", byPer, true},
-		{"request.headers['x-a']", byPer, false},
-		{"request.path", byPerOfTier, true},
-		{"request.headers['x-a']", byPerOfTier, false},
-	} {
-		eachWorld(t, func(t *testing.T, w *worker) {
-			expr, _ := json.Marshal(tc.expr)
-			w.load(quotaOf("", `"e"`, fmt.Sprintf(tc.rule, expr)))
-			testenv.Same(t, tc.expr, w.logged(`quota.rules[0]: rule "e" identifies by an expression`), tc.told)
-		})
-	}
 }
 
 // count is a metric's value.

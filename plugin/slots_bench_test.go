@@ -29,6 +29,7 @@ func BenchmarkRenewal(b *testing.B) {
 			if err != nil {
 				b.Fatal(err, h.Logs)
 			}
+			p.NewStream()
 			p.Tick()
 			replyToTrial(m.Last())
 			for n := range held {

@@ -17,12 +17,10 @@ type stream struct {
 	host    host
 	id      uint32 // of the plugin context
 	cluster string
-	without error    // why there is no cluster; nil: there is one
 	service []byte   // serialised envoy.config.core.v3.GrpcService
 	one     end      // that redis.Host is about
 	beside  end      // the other one, while streams rotate
 	useless []uint32 // tokens of streams to cancel, see reap
-	trial   *trial
 	vitals  *vitals
 }
 
@@ -41,7 +39,7 @@ func (e *end) is(token uint32) bool { return e.open && token == e.token }
 func newStream(h host, id uint32, cfg *config.Redis, m *metrics) *stream {
 	return &stream{
 		host: h, id: id, cluster: cfg.Cluster, service: grpcService(cfg.Cluster),
-		trial: newTrial(h, cfg), vitals: newVitals(h, cfg.Cluster, m),
+		vitals: newVitals(h, cfg.Cluster, m),
 	}
 }
 
@@ -78,9 +76,6 @@ func ofHost(c byte) bool {
 
 // OpenStream implements redis.Host.
 func (s *stream) OpenStream() error {
-	if s.without != nil {
-		return s.without
-	}
 	s.one = end{open: true, opening: true}
 	token, status := s.host.grpcOpen(s.id, s.service)
 	s.one.opening = false
@@ -129,11 +124,6 @@ func (s *stream) SwapStreams() { s.one, s.beside = s.beside, s.one }
 // CloseStatus implements redis.Host.
 func (s *stream) CloseStatus() uint32 { return s.one.status }
 
-// knows reports whether a token is that of one of the streams, open or useless.
-func (s *stream) knows(token uint32) bool {
-	return s.one.is(token) && !s.one.opening || s.beside.is(token) || slices.Contains(s.useless, token)
-}
-
 // mustReap reports whether streams wait to be cancelled.
 func (s *stream) mustReap() bool { return len(s.useless) > 0 }
 
@@ -168,12 +158,32 @@ func (s *stream) ended(token, status uint32) *end {
 	return e
 }
 
-// Info, Warn, Tried, Turn and Examined implement redis.Host, too.
+// Info, Warn, Turn and Examined implement redis.Host, too.
 func (s *stream) Info(line string) { s.host.logLine(logInfo, "sluice: "+line) }
 
-func (s *stream) Warn(line string)           { s.host.logLine(logWarn, "sluice: "+line) }
-func (s *stream) Tried(ok bool, line string) { s.trial.ended(ok, "sluice: "+line) }
-func (s *stream) Turn(nowMicros int64) bool  { return s.vitals.turn(nowMicros) }
+func (s *stream) Warn(line string)          { s.host.logLine(logWarn, "sluice: "+line) }
+func (s *stream) Turn(nowMicros int64) bool { return s.vitals.turn(nowMicros) }
 func (s *stream) Examined(told redis.ServerStats, nowMicros int64) {
 	s.vitals.examined(told, nowMicros)
+}
+
+// Tried implements redis.Host.
+func (s *stream) Tried(ok bool, line string) {
+	if ok {
+		s.Info(line)
+	} else {
+		s.Warn(line)
+	}
+}
+
+// appendField appends a field of a protocol buffer message, of wire type LEN and with a number up
+// to 15 (https://protobuf.dev/programming-guides/encoding/).
+func appendField(dst []byte, number byte, value string) []byte {
+	dst = append(dst, number<<3|2)
+	n := len(value)
+	for ; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	dst = append(dst, byte(n))
+	return append(dst, value...)
 }

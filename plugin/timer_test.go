@@ -20,6 +20,8 @@ func TestTimer(t *testing.T) {
 				t.Errorf("%s: a tick every %v, want %v", when, got, want)
 			}
 		}
+		ticks("until the first metrics are told", time.Second)
+		i.NewStream()
 		ticks("until Redis is tried", 4*time.Millisecond)
 		i.wait(4 * time.Millisecond)
 		ticks("while it is tried", 13*time.Millisecond)

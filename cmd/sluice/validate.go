@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/advice"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
@@ -190,7 +191,7 @@ func check(f *find.Found) (configReport, *config.Config) {
 		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
 	default:
 		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		report.Notes = located(f, slices.Concat(cfg.Skipped(), cfg.OddQuotas(), cfg.Afresh(), reach.Notes(cfg)))
+		report.Notes = located(f, slices.Concat(advice.Notes(cfg), reach.Notes(cfg)))
 		return report, cfg
 	}
 	return report, nil

@@ -32,39 +32,3 @@ func TestClusterOfAMesh(t *testing.T) {
 		testenv.Wait(t, patience, func() error { return decided(e) })
 	}
 }
-
-// routes are two that name their Redis clusters as Envoy Gateway 1.10 does, and one that names none.
-const routes = `
-- match: {prefix: /one}
-  route: {cluster: upstream}
-  metadata: {filter_metadata: {gateway.envoyproxy.io/extension-backends: {redis: relay/one}}}
-- match: {prefix: /two}
-  route: {cluster: upstream}
-  metadata: {filter_metadata: {gateway.envoyproxy.io/extension-backends: {redis: relay/two}}}
-- match: {prefix: /}
-  route: {cluster: upstream}
-`
-
-// TestClusterOfARoute: the Redis that a route names decides its requests; where no route names
-// one, the failure mode does.
-func TestClusterOfARoute(t *testing.T) {
-	t.Parallel()
-	names, servers := []string{"relay/one", "relay/two"}, []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	const where = `"cluster": {"metadata": ["gateway.envoyproxy.io/extension-backends", "redis"]}`
-	e := startNamed(t, servers, strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, where, 1),
-		envoytest.NewUpstream(t, nil).Addr, routes)
-	for i, path := range []string{"/one", "/two"} {
-		testenv.Wait(t, patience, func() error { return decidedAt(e, path) })
-		for j, server := range servers {
-			if got, want := scripted(t, server) == nil, j <= i; got != want {
-				t.Errorf("after %s: that the Redis of %s was asked is %v, want %v", path, names[j], got, want)
-			}
-		}
-	}
-	if err := decidedAt(e, "/other"); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("a route without a name: %v, want status 503", err)
-	}
-	if says := "the request's route names no cluster"; !strings.Contains(e.Log(), says) {
-		t.Errorf("the log does not say that %s", says)
-	}
-}

@@ -19,8 +19,6 @@ import (
 
 // logLine is a line of the plugin's log, as docs/observability.md lists it.
 var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"event":"top_offenders",.*\}$` +
-	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: rule ".+": without .* the rule is skipped: the request is not ` +
-	`limited by it .*$` +
 	`|\[info\]\[wasm\].* wasm log(?: sluice)+: sluice: version dev$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" (?:has evicted \d+ keys in \d+s: |uses \d+ % of ` +
 	`its maxmemory ).*\(.*logged at most once an hour\)$` +

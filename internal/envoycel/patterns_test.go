@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 
-	"github.com/sluiceproxy/sluice/plugin/config/celtext"
+	"github.com/sluiceproxy/sluice/cmd/sluice/advice/celtext"
 )
 
 // TestPatternsOfMatches holds the scanner that finds the patterns in an expression to a

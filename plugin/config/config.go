@@ -38,12 +38,9 @@ type TopOffenders struct {
 
 // Redis is where and how the counters are reached.
 type Redis struct {
-	Cluster string // name of the Envoy cluster; empty: only ClusterMetadata has names
-	// ClusterMetadata is where a request's route has the name of its own cluster: a path in the
-	// route's metadata, its parts joined by NUL. Empty: Cluster is that of all requests.
-	ClusterMetadata string
-	KeyPrefix       string
-	TimeoutMicros   int64
+	Cluster       string // name of the Envoy cluster
+	KeyPrefix     string
+	TimeoutMicros int64
 	// MaxStreamAgeMicros is after how long a stream is replaced by a new one; 0: never.
 	MaxStreamAgeMicros int64
 	Username           string

@@ -32,20 +32,6 @@ func (e Expression) Mistake(reason string) Mistake {
 	return Mistake{Path: e.Path, Problem: problem + ` (want CEL such as "request.method == 'POST'")`}
 }
 
-// pathAttributes are how an expression reads the path, which no one has
-// normalised for it, with single quotes and without spaces.
-var pathAttributes = []string{"request.path", "request.url_path", "request['path']", "request['url_path']", "':path'"}
-
-// ReadsPath reports whether the expression reads the path of the request. It
-// may be wrong about texts in quotes.
-func (e Expression) ReadsPath() bool { return e.reads(pathAttributes) }
-
-// reads reports whether the expression has one of some texts, in quotes or not.
-func (e Expression) reads(attributes []string) bool {
-	text := withoutSpaces(strings.ReplaceAll(e.Text, `"`, "'"))
-	return slices.ContainsFunc(attributes, func(a string) bool { return strings.Contains(text, a) })
-}
-
 func withoutSpaces(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" \t\r\n", r) {
@@ -77,7 +63,6 @@ func readExpression(v value, kind ExpressionKind) string {
 	if err := v.r.compile(text); err != nil {
 		v.mistake("%s", e.Mistake(err.Error()).Problem)
 	}
-	v.checkPatterns(text)
 	return text
 }
 

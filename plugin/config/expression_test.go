@@ -61,27 +61,3 @@ func TestLongExpressions(t *testing.T) {
 	check(t, "too long", mistakeLines(text),
 		[]string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})
 }
-
-func TestReadsPath(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		text string
-		want bool
-	}{
-		{text: `request.path == '/a'`, want: true},
-		{text: `request . path == '/a'`, want: true},
-		{text: `request.url_path.startsWith('/a')`, want: true},
-		{text: `request["path"] == '/a'`, want: true},
-		{text: `request.headers[":path"] == '/a'`, want: true},
-		{text: `request.method == 'GET'`, want: false},
-		{text: `request.headers['path'] == 'a'`, want: false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.text, func(t *testing.T) {
-			t.Parallel()
-			if got := (Expression{Text: tt.text}).ReadsPath(); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
-		})
-	}
-}

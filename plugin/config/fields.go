@@ -57,9 +57,7 @@ var quotaFields = []field{
 }
 
 var redisFields = []field{
-	{
-		name: "cluster", fields: clusterFields, need: "the name of the Envoy cluster that leads to Redis", hidden: true,
-	},
+	{name: "cluster", need: "the name of the Envoy cluster that leads to Redis", hidden: true},
 	{name: "key_prefix"},
 	{name: "timeout", kind: duration, low: millisecond, high: maxTimeoutMicros, byDefault: defaultTimeoutMicros},
 	{name: "username", kind: plainText, hidden: true},
@@ -70,11 +68,6 @@ var redisFields = []field{
 		name: "max_stream_age", kind: duration, low: second, high: day, byDefault: 10 * minute,
 		orZero: "streams live for ever",
 	},
-}
-
-var clusterFields = []field{
-	{name: "metadata", need: "the path of a name in a route's metadata"},
-	{name: "default"},
 }
 
 var failureFields = []field{

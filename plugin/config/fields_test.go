@@ -17,7 +17,6 @@ var tables = []struct {
 }{
 	{"", "", topFields},
 	{"/$defs/redis", "redis.", redisFields},
-	{"/$defs/redis/properties/cluster/anyOf/1", "redis.cluster.", clusterFields},
 	{"/$defs/failure", "failure.", failureFields},
 	{"/$defs/failure/properties/breaker", "failure.breaker.", breakerFields},
 	{"/$defs/response", "response.", responseFields},

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"slices"
-	"strconv"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -148,22 +145,3 @@ func (d *draftLimit) levelField() string {
 }
 
 var levelFields = []string{"per", "ceiling", "guarantee"}
-
-// Afresh says where limits with "per" stand without one that has none: who makes values up
-// begins afresh with each. It is not a mistake.
-func (c *Config) Afresh() (notes []Mistake) {
-	for i := range c.Rules {
-		r, path := &c.Rules[i], "rules["+strconv.Itoa(i)+"]"
-		for at, limits := range r.lists {
-			if r.Mode == Off || slices.ContainsFunc(limits, func(l Limit) bool { return l.Per == nil }) {
-				continue
-			}
-			notes = append(notes, Mistake{
-				Path: path + at,
-				Problem: "rule " + strconv.Quote(r.Name) + `: every limit has "per": who makes values up begins afresh ` +
-					`with each (a limit without "per" bounds them all)`,
-			})
-		}
-	}
-	return notes
-}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/text"
@@ -86,4 +87,13 @@ func (v value) readHeaderName() (string, bool) {
 		return "", false
 	}
 	return strings.ToLower(name), true
+}
+
+// PathText writes a path as a configuration does.
+func PathText(path []string) string {
+	quoted := make([]string, len(path))
+	for i := range path {
+		quoted[i] = strconv.Quote(path[i])
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }

@@ -54,7 +54,7 @@ func (s scope) readOverLimits(v value) []Limit {
 	if len(limits) > maxOverLimits {
 		v.mistake("there are %d limits (want at most %d)", len(limits), maxOverLimits)
 	}
-	for at, own := range s.rule.lists {
+	for at, own := range s.rule.Lists {
 		if n := len(own) + len(limits); n > algo.MaxLimits {
 			v.mistake("there are %d limits together with %s (want at most %d)", n, s.rulePath+at, algo.MaxLimits)
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strconv"
 )
 
 // Quota is "quota": where callers read what they have left.
@@ -92,34 +91,3 @@ func (rule *Rule) Identify() []Component {
 	}
 	return identify
 }
-
-// OddQuotas says which listed rules identify by an expression that reads the request line: what
-// callers read is then another identity's. It is not a mistake.
-func (c *Config) OddQuotas() (notes []Mistake) {
-	if c.Quota == nil {
-		return nil
-	}
-	for i, place := range c.Quota.Rules {
-		for _, component := range c.Rules[place].Identify() {
-			if e := (Expression{Text: component.Expr}); e.readsLine() {
-				notes = append(notes, Mistake{
-					Path: "quota.rules[" + strconv.Itoa(i) + "]",
-					Problem: "rule " + strconv.Quote(c.Rules[place].Name) + " identifies by an expression that reads the path, the " +
-						"method or the query: those of a request for the quota are its own, so that callers may read another identity's",
-				})
-				break
-			}
-		}
-	}
-	return notes
-}
-
-// lineAttributes are how an expression reads the rest of the request line, written as pathAttributes
-// are.
-var lineAttributes = []string{
-	"request.method", "request.query", "request['method']", "request['query']", "':method'",
-}
-
-// readsLine reports whether the expression reads the path, the method or the query. It may be wrong
-// about texts in quotes.
-func (e Expression) readsLine() bool { return e.ReadsPath() || e.reads(lineAttributes) }

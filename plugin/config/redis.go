@@ -10,27 +10,15 @@ const DefaultKeyPrefix = "rl"
 
 func readRedis(v value) *Redis {
 	o := v.readObject(redisFields)
-	redis := &Redis{}
-	if cluster, ok := o.field("cluster"); ok {
-		redis.readCluster(cluster)
+	redis := &Redis{
+		Cluster:            get(o, "cluster", readClusterName),
+		KeyPrefix:          cmp.Or(get(o, "key_prefix", readKeyPrefix), DefaultKeyPrefix),
+		TimeoutMicros:      o.number("timeout"),
+		MaxStreamAgeMicros: o.number("max_stream_age"),
+		Database:           o.number("database"),
 	}
-	redis.KeyPrefix = cmp.Or(get(o, "key_prefix", readKeyPrefix), DefaultKeyPrefix)
-	redis.TimeoutMicros = o.number("timeout")
-	redis.MaxStreamAgeMicros = o.number("max_stream_age")
-	redis.Database = o.number("database")
 	readCredentials(o, redis)
 	return redis
-}
-
-// readCluster reads the name of a cluster, or where the requests' routes have it.
-func (r *Redis) readCluster(v value) {
-	if !v.json.IsObject() {
-		r.Cluster = readClusterName(v)
-		return
-	}
-	o := v.readObject(clusterFields)
-	r.ClusterMetadata = strings.Join(get(o, "metadata", readAttributePath), "\x00")
-	r.Cluster = get(o, "default", readClusterName)
 }
 
 func readClusterName(v value) string {

@@ -129,7 +129,7 @@ func (rule *Rule) everyLimit(yield func(*Limit) bool) {
 
 // everyOwnLimit is an iterator over the rule's limits without those of its "over".
 func (rule *Rule) everyOwnLimit(yield func(*Limit) bool) {
-	for _, limits := range rule.lists {
+	for _, limits := range rule.Lists {
 		for i := range limits {
 			if !yield(&limits[i]) {
 				return
@@ -138,9 +138,9 @@ func (rule *Rule) everyOwnLimit(yield func(*Limit) bool) {
 	}
 }
 
-// lists is an iterator over the rule's lists of limits, those of its tiers too, that are not empty,
+// Lists is an iterator over the rule's lists of limits, those of its tiers too, that are not empty,
 // and where in the rule they stand.
-func (rule *Rule) lists(yield func(at string, limits []Limit) bool) {
+func (rule *Rule) Lists(yield func(at string, limits []Limit) bool) {
 	if len(rule.Limits) > 0 && !yield(".limits", rule.Limits) || rule.Tiers == nil {
 		return
 	}

@@ -202,6 +202,3 @@ func (w *Worker) wake(now Time) {
 
 // Question begins a question about a request.
 func (w *Worker) Question(contextID uint32) *Question { return w.questions.begin(contextID) }
-
-// Drop gives back a question that was never asked: its request is another worker's.
-func (w *Worker) Drop(q *Question) { w.questions.discard(q) }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math/rand/v2"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -83,7 +84,7 @@ func (b *breaker) probeTag() []byte {
 	case turn > 0 && len(b.failedTag) > 0:
 		return b.failedTag
 	}
-	return strconv.AppendUint([]byte("sluice"), b.pauses.random.next(), 36)
+	return strconv.AppendUint([]byte("sluice"), b.pauses.random.Uint64(), 36)
 }
 
 // recent counts what happened in the last second, or up to a tenth less.
@@ -126,7 +127,7 @@ func (r *recent) count(nowMicros int64) (sum int64) {
 // (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 type pauses struct {
 	shortestMicros, longestMicros int64
-	random                        *random
+	random                        *rand.PCG
 	baseMicros                    int64 // the last pause without its jitter; 0: none yet
 }
 
@@ -135,26 +136,11 @@ func (p *pauses) next() int64 {
 	p.baseMicros = min(max(2*p.baseMicros, p.shortestMicros), p.longestMicros)
 	high := min(p.baseMicros+p.baseMicros/4, p.longestMicros)
 	low := max(high-high/5, p.shortestMicros)
-	return low + p.random.below(high-low+1)
+	return low + below(p.random, high-low+1)
 }
 
 // reset makes the next pause the shortest.
 func (p *pauses) reset() { p.baseMicros = 0 }
 
-// random is SplitMix64, good from any seed, for jitter and for nonces that differ
-// between workers (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
-// number generators", OOPSLA 2014).
-type random struct{ state uint64 }
-
-func (r *random) next() uint64 {
-	r.state += 0x9e3779b97f4a7c15
-	z := r.state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// below is a number from 0 to n-1, for n of at least 1.
-func (r *random) below(n int64) int64 {
-	return int64(r.next() % uint64(n))
-}
+// below is a random number from 0 to n-1, for n of at least 1.
+func below(random *rand.PCG, n int64) int64 { return int64(random.Uint64() % uint64(n)) }

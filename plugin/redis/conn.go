@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"math/rand/v2"
+
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
@@ -17,7 +19,7 @@ type Conn struct {
 // Options.Try, the first tick.
 func New(host Host, observer Observer, options Options) *Conn {
 	c := &Conn{options: options}
-	chance := &random{options.Seed}
+	chance := rand.NewPCG(options.Seed, 0)
 	b := &options.Breaker
 	p := pauses{shortestMicros: b.MinOpenMicros, longestMicros: b.MaxOpenMicros, random: chance}
 	c.link = link{
@@ -27,7 +29,7 @@ func New(host Host, observer Observer, options Options) *Conn {
 	}
 	c.link.pipe.listening.periodMicros = tickMicros(options.TimeoutMicros)
 	c.link.rotation.maxAgeMicros = options.MaxAgeMicros
-	c.requests.link, c.requests.nonce = &c.link, int64(chance.next()>>1)
+	c.requests.link, c.requests.nonce = &c.link, int64(chance.Uint64()>>1)
 	c.outbox.link, c.outbox.maxPending = &c.link, options.MaxPending
 	return c
 }
@@ -183,6 +185,9 @@ func (c *Conn) Tick(nowMicros int64) {
 	}
 	c.link.transmitDeferred(nowMicros)
 }
+
+// Try has the next tick try Redis, if none has.
+func (c *Conn) Try() { c.options.Try = true }
 
 // NextTickMicros is how long Tick may wait; 0 when nothing waits for it.
 func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {

@@ -26,7 +26,7 @@
 //	second_stream.go  streams in place of old ones, and of lost ones
 //	breaker.go        when to stop asking, and which key to probe
 //	health.go         the breaker at work, why Redis does not decide, and what the log says
-//	startup_check.go  what a worker says about Redis before the first request
+//	startup_check.go  what a worker says about Redis once, with its first request
 //	server_stats.go   how the server itself is: memory, evictions, keys
 //
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is

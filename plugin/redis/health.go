@@ -104,12 +104,8 @@ func (h *health) requestFailed(cause Cause, nowMicros int64) {
 		"; the failure mode applied (logged at most once a minute)")
 }
 
-// name is the cluster in the log. Requests whose routes name none have a connection of their own, which
-// has no cluster either.
+// name is the cluster in the log.
 func (h *health) name() string {
-	if h.options.Cluster == "" {
-		return "redis"
-	}
 	return "redis " + strconv.Quote(h.options.Cluster)
 }
 

@@ -91,7 +91,7 @@ type Options struct {
 	MaxPending         int64 // requests that may have commands in the pipe
 	Breaker            config.Breaker
 	Cluster            string // Envoy's name of the cluster, for the log
-	Try                bool   // whether to try Redis with the first tick
+	Try                bool   // whether to try Redis with the first tick: Conn.Try
 	MaxAgeMicros       int64  // after which a stream is replaced; 0: never
 	Overrides          bool   // the startup check warns of a Redis that may evict overrides
 	Seed               uint64 // for jitter and nonces: different in each worker

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -17,7 +18,7 @@ func TestPauses(t *testing.T) {
 		{1 * ms, 86_400_000 * ms},
 	} {
 		for seed := range uint64(50) {
-			p := pauses{shortestMicros: bounds[0], longestMicros: bounds[1], random: &random{state: seed}}
+			p := pauses{shortestMicros: bounds[0], longestMicros: bounds[1], random: rand.NewPCG(seed, 0)}
 			for range 40 {
 				if pause := p.next(); pause < bounds[0] || pause > bounds[1] {
 					t.Fatalf("pause %d outside %v", pause, bounds)
@@ -31,22 +32,11 @@ func TestPauses(t *testing.T) {
 	}
 	first := map[int64]bool{}
 	for seed := range uint64(100) {
-		p := pauses{shortestMicros: 100 * ms, longestMicros: 10_000 * ms, random: &random{state: seed}}
+		p := pauses{shortestMicros: 100 * ms, longestMicros: 10_000 * ms, random: rand.NewPCG(seed, 0)}
 		first[p.next()] = true
 	}
 	if len(first) < 90 {
 		t.Errorf("100 workers have %d first pauses", len(first))
-	}
-}
-
-// SplitMix64 with the reference's values (https://prng.di.unimi.it/splitmix64.c).
-func TestRandom(t *testing.T) {
-	t.Parallel()
-	r := random{state: 1234567}
-	for _, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423} {
-		if got := r.next(); got != want {
-			t.Errorf("got %d, want %d", got, want)
-		}
 	}
 }
 
@@ -58,7 +48,7 @@ func TestProbesOfAMesh(t *testing.T) {
 	for _, outage := range []int64{2_000 * ms, 25_000 * ms, 600_000 * ms} {
 		probes := map[int64]int{} // by tenths of a second after the return
 		for seed := range uint64(workers) {
-			p := pauses{shortestMicros: 100 * ms, longestMicros: 2_000 * ms, random: &random{state: seed}}
+			p := pauses{shortestMicros: 100 * ms, longestMicros: 2_000 * ms, random: rand.NewPCG(seed, 0)}
 			at := int64(0)
 			for at < outage {
 				at += p.next()

@@ -1,6 +1,10 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/redisresp"
+import (
+	"math/rand/v2"
+
+	"github.com/sluiceproxy/sluice/redisresp"
+)
 
 // rotation replaces streams that work by new ones, as they grow old: a stream through a
 // relay would otherwise stay where it is for ever, and a relay that is added later get none.
@@ -39,12 +43,12 @@ const (
 
 // dueMicros is when a stream that opens now is to be replaced: after its age or up to a fifth
 // less or more, so that the workers of a mesh do not rotate in step.
-func (r *rotation) dueMicros(chance *random, nowMicros int64) int64 {
+func (r *rotation) dueMicros(chance *rand.PCG, nowMicros int64) int64 {
 	if r.maxAgeMicros == 0 {
 		return noBound
 	}
 	fifth := r.maxAgeMicros / 5
-	return nowMicros + r.maxAgeMicros - fifth + chance.below(2*fifth+1)
+	return nowMicros + r.maxAgeMicros - fifth + below(chance, 2*fifth+1)
 }
 
 // swap goes on with the other stream. The two change places, because a pointer to the one in use would

@@ -7,8 +7,8 @@ import (
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// startupCheck is the attempt to use Redis that a worker makes with its first tick, so that
-// mistakes show before the first request.
+// startupCheck is the attempt to use Redis that a worker makes by itself, with its first tick after a
+// request has come, so that mistakes show at once.
 type startupCheck struct {
 	state startupState
 	// What INFO says, where it is allowed and known.

@@ -20,9 +20,6 @@ func (l *Limiter) checkCluster() {
 		return
 	}
 	name := l.cfg.Redis.Cluster
-	if name == "" {
-		return // the routes' metadata name clusters
-	}
 	cluster := l.around.clusters[name]
 	switch {
 	case cluster != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/advice"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
@@ -64,11 +65,14 @@ func (l *Limiter) TakeHashSecret() error {
 	return nil
 }
 
-// Load reads a configuration as the plugin does.
+// Load reads a configuration as the plugin does, and refuses slow patterns in its expressions.
 func Load(text []byte) (*config.Config, error) {
 	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
 	if err != nil {
 		return nil, err
+	}
+	if slow := advice.Patterns(cfg); len(slow) > 0 {
+		return nil, slow
 	}
 	_, err = rule.Compile(cfg, nil)
 	return cfg, err

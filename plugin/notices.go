@@ -1,12 +1,46 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
+
+// sharedData is the memory that the workers of one Envoy share.
+type sharedData struct{ host host }
+
+// Bound: tries to change a record that workers share. Beyond it, the change is left out. Protects
+// the worker from standing still.
+const maxSharedTries = 10
+
+// Get implements local.SharedData.
+func (d sharedData) Get(key string) (value []byte, cas uint32, err error) {
+	value, cas, status := d.host.getSharedData(key)
+	return value, cas, sharedDataError(status)
+}
+
+// Set implements local.SharedData.
+func (d sharedData) Set(key string, value []byte, cas uint32) error {
+	return sharedDataError(d.host.setSharedData(key, value, cas))
+}
+
+var errSharedData = errors.New("the shared data cannot be used")
+
+func sharedDataError(status uint32) error {
+	switch status {
+	case statusOK:
+		return nil
+	case statusNotFound:
+		return local.ErrNotFound
+	case statusCASMismatch:
+		return local.ErrCASMismatch
+	}
+	return errSharedData
+}
 
 // Bound: different lines that a VM says once. Beyond it, further ones are not logged. Protects
 // memory and the log.
@@ -29,25 +63,6 @@ func newNotices(h host) notices { return notices{host: h, said: map[string]bool{
 func (n *notices) warnMissing(a *rule.Attribute) {
 	if a != nil {
 		n.sayOnce(logWarn, missingText(a))
-	}
-}
-
-// tellOdd says what of a configuration is easily overlooked: what requests a rule is skipped for, as a
-// key that is absent is easily taken for one that is counted as empty; which rules that callers read
-// may show them another identity; and which expressions read the path, since what they read is not
-// what rules compare: Envoy has it as the client wrote it.
-func (n *notices) tellOdd(cfg *config.Config) {
-	for _, e := range cfg.Expressions {
-		if e.ReadsPath() {
-			n.sayOnce(logInfo, "sluice: "+e.Path+": reads the path as the client wrote it, in any spelling "+
-				`(the matcher "path" reads it as upstreams do)`)
-		}
-	}
-	for _, m := range cfg.Skipped() {
-		n.sayOnce(logInfo, "sluice: "+m.Problem)
-	}
-	for _, m := range cfg.OddQuotas() {
-		n.sayOnce(logWarn, m.String())
 	}
 }
 

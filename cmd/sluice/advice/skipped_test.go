@@ -1,8 +1,10 @@
-package config
+package advice
 
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // TestMayLack names, for the first rule, the components that requests may lack.
@@ -45,11 +47,11 @@ func TestMayLack(t *testing.T) {
 		if c.others != "" {
 			text += ", " + c.others
 		}
-		cfg, err := Parse([]byte(text + "]}"))
+		cfg, err := config.Parse([]byte(text + "]}"))
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		if got := len(cfg.MayLack(&cfg.Rules[0])); got != c.want {
+		if got := len(mayLack(cfg, &cfg.Rules[0])); got != c.want {
 			t.Errorf("%s: %d components, want %d", c.what, got, c.want)
 		}
 	}

@@ -1,0 +1,120 @@
+// Package advice says what of a valid configuration is probably not meant, and bounds the patterns in
+// its expressions: what "sluice validate" and the webhook know beyond what the plugin refuses.
+package advice
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceproxy/sluice/cmd/sluice/advice/celtext"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
+)
+
+// Notes are what is easily overlooked. They are no mistakes.
+func Notes(c *config.Config) []config.Mistake {
+	return slices.Concat(skipped(c), oddQuotas(c), afresh(c), readsPath(c))
+}
+
+// Patterns are the regular expressions in a configuration's expressions that take too long: Envoy
+// compiles each anew whenever it evaluates the expression. So one that is not in the text, but comes
+// from the request perhaps, is a mistake as well.
+func Patterns(c *config.Config) (mistakes config.Mistakes) {
+	for _, e := range c.Expressions {
+		for _, p := range celtext.Patterns(e.Text) {
+			if problem := problemOf(p); problem != "" {
+				mistakes = append(mistakes, config.Mistake{Path: e.Path, Problem: problem})
+			}
+		}
+	}
+	return mistakes
+}
+
+func problemOf(p celtext.Pattern) string {
+	if !p.IsLiteral {
+		return `the pattern of "matches" is not one text in quotes, so that nothing bounds the time it takes ` +
+			`(want one such as matches('^/v[0-9]+/'))`
+	}
+	err := regexsize.CheckRE2(p.Text)
+	if err == nil {
+		return ""
+	}
+	if bound, ok := err.(regexsize.BoundError); ok {
+		return "matches(" + strconv.Quote(p.Text) + "): " + bound.Error()
+	}
+	return "matches(" + strconv.Quote(p.Text) + "): it is not a regular expression: " +
+		strings.TrimPrefix(err.Error(), "error parsing regexp: ") + " (want RE2 syntax, such as '^/v[0-9]+/')"
+}
+
+// pathAttributes are how an expression reads the path, which no one has
+// normalised for it, with single quotes and without spaces.
+var pathAttributes = []string{"request.path", "request.url_path", "request['path']", "request['url_path']", "':path'"}
+
+// readsPath says which expressions read the path: Envoy has it as the client wrote it, which is not what
+// rules compare.
+func readsPath(c *config.Config) (notes []config.Mistake) {
+	for _, e := range c.Expressions {
+		if reads(e.Text, pathAttributes) {
+			notes = append(notes, config.Mistake{
+				Path: e.Path,
+				Problem: e.Path + `: reads the path as the client wrote it, in any spelling (the matcher "path" reads it as ` +
+					`upstreams do)`,
+			})
+		}
+	}
+	return notes
+}
+
+// reads reports whether an expression has one of some texts, in quotes or not. It may be wrong about
+// texts in quotes.
+func reads(expr string, attributes []string) bool {
+	text := strings.NewReplacer(`"`, "'", " ", "", "\t", "", "\r", "", "\n", "").Replace(expr)
+	return slices.ContainsFunc(attributes, func(a string) bool { return strings.Contains(text, a) })
+}
+
+// oddQuotas says which listed rules identify by an expression that reads the request line: what
+// callers read is then another identity's. It is not a mistake.
+func oddQuotas(c *config.Config) (notes []config.Mistake) {
+	if c.Quota == nil {
+		return nil
+	}
+	for i, place := range c.Quota.Rules {
+		for _, component := range c.Rules[place].Identify() {
+			if reads(component.Expr, pathAttributes) || reads(component.Expr, lineAttributes) {
+				notes = append(notes, config.Mistake{
+					Path: "quota.rules[" + strconv.Itoa(i) + "]",
+					Problem: "rule " + strconv.Quote(c.Rules[place].Name) + " identifies by an expression that reads the path, the " +
+						"method or the query: those of a request for the quota are its own, so that callers may read another identity's",
+				})
+				break
+			}
+		}
+	}
+	return notes
+}
+
+// lineAttributes are how an expression reads the rest of the request line, written as pathAttributes
+// are.
+var lineAttributes = []string{
+	"request.method", "request.query", "request['method']", "request['query']", "':method'",
+}
+
+// afresh says where limits with "per" stand without one that has none: who makes values up
+// begins afresh with each. It is not a mistake.
+func afresh(c *config.Config) (notes []config.Mistake) {
+	for i := range c.Rules {
+		r, path := &c.Rules[i], "rules["+strconv.Itoa(i)+"]"
+		for at, limits := range r.Lists {
+			if r.Mode == config.Off || slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Per == nil }) {
+				continue
+			}
+			notes = append(notes, config.Mistake{
+				Path: path + at,
+				Problem: "rule " + strconv.Quote(r.Name) + `: every limit has "per": who makes values up begins afresh ` +
+					`with each (a limit without "per" bounds them all)`,
+			})
+		}
+	}
+	return notes
+}

@@ -38,8 +38,8 @@ func newClient() *http.Client {
 
 var shared = newClient()
 
-// get requests a URL with headers written as "name: value"; a ":method" sets
-// the method, and a repeated name adds a value.
+// get requests a URL with headers written as "name: value"; ":method" and ":body" set
+// these, and a repeated name adds a value.
 func get(t testing.TB, url string, headers ...string) reply {
 	t.Helper()
 	r, err := send(context.Background(), shared, url, headers...)
@@ -61,6 +61,8 @@ func send(ctx context.Context, client *http.Client, url string, headers ...strin
 			return reply{}, fmt.Errorf("header %q: want \"name: value\"", h)
 		case name == ":method":
 			req.Method = value
+		case name == ":body":
+			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(value)), int64(len(value))
 		case strings.EqualFold(name, "host"):
 			req.Host = value
 		default:

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,11 +16,15 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// mcpFilter reads what agents send.
-const mcpFilter = `
-- name: envoy.filters.http.mcp
-  typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp}
-`
+// mcpFilters are the filters of a recipe.
+func mcpFilters(t *testing.T, heading string) string {
+	t.Helper()
+	filters := recipeYAML(t, heading)
+	if isEnvoy136(t) {
+		filters = regexp.MustCompile("(?m)^ *max_request_body_size.*$").ReplaceAllString(filters, "")
+	}
+	return filters
+}
 
 // mcpRecipe is a recipe of the cookbook with the names of this Envoy.
 func mcpRecipe(t *testing.T, heading string) string {
@@ -55,13 +61,77 @@ func mcpCall(method, tool, limit, remaining string) visit {
 // TestCookbookMCP: Envoy's own filter reads the tool's name.
 func TestCookbookMCP(t *testing.T) {
 	t.Parallel()
-	e := start(t, mcpRecipe(t, "MCP tools"), envoytest.Options{Redis: []string{}, Edit: before(mcpFilter)})
+	const heading = "MCP tools"
+	e := start(t, mcpRecipe(t, heading), envoytest.Options{Redis: []string{}, Edit: before(mcpFilters(t, heading))})
+	listen := visit{
+		path: "/mcp", headers: []string{"authorization: Bearer a", "accept: text/event-stream"},
+		limit: "30", remaining: "29",
+	}
 	expectVisits(t, e, []visit{
 		mcpCall("tools/call", "search", "30", "29"),
 		mcpCall("tools/call", "search", "30", "28"),
 		mcpCall("tools/call", "fetch", "30", "29"),
 		mcpCall("tools/list", "", "", ""),
+		listen,
 	})
+}
+
+// mcpEvasions are calls of a tool that the filter does not read by default, or not at all, and that
+// servers answer. NUMBER is another one in each request.
+var mcpEvasions = []struct{ name, authorization, contentType, body string }{
+	{"plain", "Bearer a", "application/json", mcpBody},
+	{"no token", "", "application/json", mcpBody},
+	{"padded arguments", "Bearer b", "application/json", `{"params": {"arguments": {"x": "` + padding +
+		`"}, "name": "search"}, "jsonrpc": "2.0", "id": NUMBER, "method": "tools/call"}`},
+	{"blanks in front", "Bearer c", "application/json", strings.ReplaceAll(padding, "x", " ") + mcpBody},
+	{"a batch", "Bearer d", "application/json", "[" + mcpBody + "]"},
+	{"a type in capitals", "Bearer e", "application/JSON", mcpBody},
+	{"plain text", "Bearer f", "text/plain", mcpBody},
+	{"no version", "Bearer g", "application/json", strings.Replace(mcpBody, `"jsonrpc": "2.0", `, "", 1)},
+	{"a byte order mark", "Bearer h", "application/json", "\xef\xbb\xbf" + mcpBody},
+	{"a member twice", "Bearer i", "application/json", strings.Replace(mcpBody, `{"name"`, `{"name": "NUMBER", "name"`, 1)},
+	{"no name", "Bearer j", "application/json", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}`},
+}
+
+const mcpBody = `{"jsonrpc": "2.0", "id": NUMBER, "method": "tools/call", "params": {"name": "search", "arguments": {}}}`
+
+var padding = strings.Repeat("x", 20_000)
+
+// TestCookbookMCPEvasions: however an agent writes its call, it gets no more than the limit, with the
+// filter and, where only the path tells, without it.
+func TestCookbookMCPEvasions(t *testing.T) {
+	t.Parallel()
+	const limit = 5
+	for _, heading := range []string{"MCP tools", "MCP tools that worked"} {
+		for name, filters := range map[string]string{"read": mcpFilters(t, heading), "unread": ""} {
+			t.Run(heading+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				plugin := strings.NewReplacer(`"limit": 30`, fmt.Sprintf(`"limit": %d`, limit), `"1m"`, `"1d"`,
+					`"redis": {"cluster": "redis"},`, "").Replace(mcpRecipe(t, heading))
+				options := envoytest.Options{Redis: []string{}}
+				if filters != "" {
+					options.Edit = before(filters)
+				}
+				s := start(t, plugin, options)
+				for _, tc := range mcpEvasions {
+					served := 0
+					for i := range 2 * limit {
+						headers := []string{
+							":method: POST", ":body: " + strings.ReplaceAll(tc.body, "NUMBER", strconv.Itoa(i)),
+							"content-type: " + tc.contentType, "accept: application/json, text/event-stream",
+						}
+						if tc.authorization != "" {
+							headers = append(headers, "authorization: "+tc.authorization)
+						}
+						if get(t, s.URL+"/mcp", headers...).status == http.StatusOK {
+							served++
+						}
+					}
+					testenv.Within(t, tc.name+": requests served", served, 0, limit)
+				}
+			})
+		}
+	}
 }
 
 // recipeYAML is the first example in YAML below a heading of the cookbook.
@@ -113,7 +183,7 @@ var toolAnswers = map[string]struct {
 func TestCookbookMCPSettled(t *testing.T) {
 	t.Parallel()
 	const heading = "MCP tools that worked"
-	opts := envoytest.Options{Workers: 1, Edit: before(mcpFilter + recipeYAML(t, heading))}
+	opts := envoytest.Options{Workers: 1, Edit: before(mcpFilters(t, heading))}
 	inStores(t, mcpRecipe(t, heading), opts, func(t *testing.T, s *setting) {
 		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a := toolAnswers[r.Header.Get("x-tool")]

@@ -49,10 +49,14 @@ func TestCookbookEconomyCluster(t *testing.T) {
 		want := map[bool]string{true: "ok\n", false: "economy slow"}[i < 10]
 		testenv.Same(t, "the answer", get(t, s.URL, "x-api-key: a", "x-lane: slow").body, want)
 	}
-	testenv.Same(t, "requests of the economy cluster", economy.Count(), 2)
+	for i := range 12 {
+		want := map[bool]string{true: "ok\n", false: "economy slow"}[i < 10]
+		testenv.Same(t, "the answer without a key", get(t, s.URL).body, want)
+	}
+	testenv.Same(t, "requests of the economy cluster", economy.Count(), 4)
 }
 
-// TestCookbookStaticPage: visitors who are over the limit get a page, and programs are not counted.
+// TestCookbookStaticPage: visitors who are over the limit get a page, and programs a 429.
 func TestCookbookStaticPage(t *testing.T) {
 	t.Parallel()
 	const heading = "A static page for who is over the limit"
@@ -67,8 +71,10 @@ func TestCookbookStaticPage(t *testing.T) {
 	testenv.Same(t, "the page's status", page.status, http.StatusOK)
 	testenv.Same(t, "its type", page.header.Get("content-type"), "text/html")
 	testenv.Same(t, "whether it is the page", strings.Contains(page.body, "We are busy"), true)
-	testenv.Same(t, "a program's answer", get(t, s.URL, "accept: */*").body, "ok\n")
-	testenv.Same(t, "requests of the upstream", s.upstream.Count(), 3)
+	capitals := get(t, s.URL, "accept: TEXT/HTML")
+	testenv.Same(t, "whether it is the page, in capitals", strings.Contains(capitals.body, "We are busy"), true)
+	testenv.Same(t, "a program's status", get(t, s.URL, "accept: */*").status, http.StatusTooManyRequests)
+	testenv.Same(t, "requests of the upstream", s.upstream.Count(), 2)
 }
 
 // TestCookbookCredits: the quota, then the credits, which a failure gives back, then a 429.

@@ -98,7 +98,8 @@ func TestCookbookClaim(t *testing.T) {
 			headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests,
 			limit: "0", remaining: "0",
 		},
-		{},
+		{limit: "60", remaining: "59"},
+		{limit: "60", remaining: "58"},
 	})
 }
 

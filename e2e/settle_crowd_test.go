@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +39,7 @@ func inStores(t *testing.T, plugin string, opts envoytest.Options, test func(t *
 // passwords is an application that takes its time over each, and of which one is
 // right.
 type passwords struct {
+	refuse        func(w http.ResponseWriter)
 	inside, most  atomic.Int64
 	failed, right atomic.Int64
 }
@@ -53,10 +56,27 @@ func (p *passwords) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	time.Sleep(time.Duration(20+rand.IntN(30)) * time.Millisecond) // what checking a password takes
 	if string(body) == "right" {
 		p.right.Add(1)
+		loggedIn(w)
 		return
 	}
 	p.failed.Add(1)
-	w.WriteHeader(http.StatusUnauthorized)
+	p.refuse(w)
+}
+
+// loggedIn is how the recipe's application answers a right password.
+func loggedIn(w http.ResponseWriter) {
+	w.Header().Set("location", "/")
+	w.WriteHeader(http.StatusFound)
+}
+
+// refusals are how applications answer a wrong one.
+var refusals = map[string]func(w http.ResponseWriter){
+	"401":            func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) },
+	"the form again": func(http.ResponseWriter) {}, // 200, as Django
+	"a redirect": func(w http.ResponseWriter) { // as Spring Security
+		w.Header().Set("location", "/login?error")
+		w.WriteHeader(http.StatusFound)
+	},
 }
 
 // logIn sends a password, and returns the status.
@@ -77,20 +97,21 @@ func logIn(t *testing.T, client *http.Client, url, password string) int {
 func TestCookbookFailedLogins(t *testing.T) {
 	t.Parallel()
 	const limit, guesses = 5, 200
+	recipe := strings.Replace(cookbook(t, "Failed logins"), `"limit": 60`, `"limit": 100000`, 1)
 	for _, tc := range []struct {
-		name  string
-		right int // of 10
-	}{{"all wrong", 0}, {"some right", 3}} {
-		t.Run(tc.name, func(t *testing.T) {
+		refusal string
+		right   int // of 10
+	}{{"401", 0}, {"the form again", 3}, {"a redirect", 0}} {
+		t.Run(tc.refusal, func(t *testing.T) {
 			t.Parallel()
-			inStores(t, cookbook(t, "Failed logins"), envoytest.Options{}, func(t *testing.T, s *setting) {
-				app := &passwords{}
+			inStores(t, recipe, envoytest.Options{}, func(t *testing.T, s *setting) {
+				app := &passwords{refuse: refusals[tc.refusal]}
 				s.upstream.Handle(app)
 				for range 20 { // one after the other: none is refused
-					if status := logIn(t, shared, s.URL, "right"); status != http.StatusOK {
+					if status := logIn(t, shared, s.URL, "right"); status != http.StatusFound {
 						t.Fatalf("a right password: status %d", status)
 					}
-					awaitNothing(t, s)
+					awaitNothing(t, s, "logins")
 				}
 				var group sync.WaitGroup
 				var refused atomic.Int64
@@ -133,15 +154,30 @@ func TestCookbookFailedLogins(t *testing.T) {
 	}
 }
 
-// awaitNothing waits until Redis holds no charge. The embedded store settles as the
-// stream ends.
-func awaitNothing(t *testing.T, s *setting) {
+// TestCookbookLoginsBackstop: where failures look like successes, 60 an hour are tried all the same.
+func TestCookbookLoginsBackstop(t *testing.T) {
+	t.Parallel()
+	recipe := strings.Replace(cookbook(t, "Failed logins"), `"redis": {"cluster": "redis"},`, "", 1)
+	s := start(t, recipe, envoytest.Options{Redis: []string{}})
+	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { loggedIn(w) }))
+	for range 80 {
+		logIn(t, shared, s.URL, "wrong")
+	}
+	testenv.Same(t, "passwords tried", s.upstream.Count(), 60)
+}
+
+// awaitNothing waits until Redis holds no charge, but those of some rules. The embedded store
+// settles as the stream ends.
+func awaitNothing(t *testing.T, s *setting, without ...string) {
 	t.Helper()
 	if s.client == nil {
 		return
 	}
 	testenv.Wait(t, patience, func() error {
-		if keys := s.keys(t); len(keys) > 0 {
+		keys := slices.DeleteFunc(s.keys(t), func(key string) bool {
+			return slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, "rl:{"+rule+"|") })
+		})
+		if len(keys) > 0 {
 			return fmt.Errorf("Redis holds %q", keys)
 		}
 		return nil
@@ -205,23 +241,31 @@ func acquaint(t *testing.T, s *setting, header string) {
 	}
 }
 
-// TestCookbookWork: the rule counts the work that the upstream reports, under any parallelism.
+// TestCookbookWork: the rule counts the work that the upstream reports, and no more than the limit is
+// begun for a client that hangs up.
 func TestCookbookWork(t *testing.T) {
 	t.Parallel()
 	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1},
 		func(t *testing.T, s *setting) {
 			acquaint(t, s, "x-account: other")
+			const most, limit = 500, 10_000
+			var begun atomic.Int64
 			s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if units := r.Header.Get("x-units"); units != "" {
+				switch units := r.Header.Get("x-units"); units {
+				case "":
+				case "never told":
+					begun.Add(1)
+					<-r.Context().Done()
+				default:
 					w.Header().Set("x-work-units", units)
 				}
 			}))
 			var group sync.WaitGroup
-			for i := range 50 {
+			for i := range limit / most {
 				group.Go(func() {
-					headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 225 in all
+					headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 90 in all
 					if i%5 == 0 {
-						headers = headers[:1] // released: 0 and 5 are 25 less
+						headers = headers[:1] // released: 0 and 5 are 10 less
 					}
 					if r := get(t, s.URL, headers...); r.status != http.StatusOK {
 						t.Errorf("status %d", r.status)
@@ -229,6 +273,37 @@ func TestCookbookWork(t *testing.T) {
 				})
 			}
 			group.Wait()
-			expectRemaining(t, s, 1000-10-(225-25), "x-account: a")
+			expectRemaining(t, s, limit-most-(90-10), "x-account: a")
+
+			for range 3 * limit / most {
+				hangUp(t, s, &begun)
+			}
+			testenv.Same(t, "pieces of work for a client that hangs up", begun.Load(), limit/most)
 		})
+}
+
+// hangUp sends a request and leaves as soon as the upstream works on it, unless it is refused.
+func hangUp(t *testing.T, s *setting, begun *atomic.Int64) {
+	t.Helper()
+	client := newClient()
+	defer client.CloseIdleConnections()
+	leaving, leave := context.WithCancel(ctx)
+	before, over := begun.Load(), make(chan error)
+	go func() {
+		_, err := send(leaving, client, s.URL, "x-account: b", "x-units: never told")
+		over <- err
+	}()
+	for begun.Load() == before {
+		select {
+		case err := <-over:
+			leave()
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	leave()
+	<-over
 }

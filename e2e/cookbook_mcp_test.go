@@ -89,11 +89,14 @@ var mcpEvasions = []struct{ name, authorization, contentType, body string }{
 	{"plain text", "Bearer f", "text/plain", mcpBody},
 	{"no version", "Bearer g", "application/json", strings.Replace(mcpBody, `"jsonrpc": "2.0", `, "", 1)},
 	{"a byte order mark", "Bearer h", "application/json", "\xef\xbb\xbf" + mcpBody},
-	{"a member twice", "Bearer i", "application/json", strings.Replace(mcpBody, `{"name"`, `{"name": "NUMBER", "name"`, 1)},
+	{
+		"a member twice", "Bearer i", "application/json",
+		strings.Replace(mcpBody, `{"name"`, `{"name": "NUMBER", "name"`, 1),
+	},
 	{"no name", "Bearer j", "application/json", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}`},
 }
 
-const mcpBody = `{"jsonrpc": "2.0", "id": NUMBER, "method": "tools/call", "params": {"name": "search", "arguments": {}}}`
+const mcpBody = `{"jsonrpc": "2.0", "id": NUMBER, "method": "tools/call", "params": {"name": "search"}}`
 
 var padding = strings.Repeat("x", 20_000)
 

@@ -63,7 +63,7 @@ func startCrowd(t *testing.T, edit func(rule map[string]any)) *aiGateway {
 		tokens := rule["limits"].([]any)[0].(map[string]any)
 		tokens["limit"] = crowdLimit
 		rule["limits"] = []any{tokens}
-		rule["cost"].(map[string]any)["max"] = crowdLimit
+		rule["cost"].(map[string]any)["default"] = crowdLimit
 		edit(rule)
 	})
 }

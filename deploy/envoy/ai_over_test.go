@@ -38,7 +38,7 @@ func TestAISmallModel(t *testing.T) {
 		c.Set("static_resources/clusters/small/load_assignment", map[string]any{
 			"cluster_name": "small", "endpoints": c.Endpoints([]string{small.Addr}),
 		})
-	}, func(plugin string) string { return strings.Replace(plugin, `"limits":`, part[1]+`, "limits":`, 1) })
+	}, func(plugin string) string { return strings.Replace(plugin, `"settle":`, part[1]+`, "settle":`, 1) })
 	for i := range 3 {
 		resp, err := g.post(ctx, "key", "/v1/chat/completions", fmt.Sprintf(
 			`{"model": "gpt-test", "max_tokens": %d, "messages": [{"role": "user", "content": "worth=100"}]}`,

@@ -58,7 +58,8 @@ def openai_responses():
 
 
 def openai_abort():
-    with chat(openai_client(max_retries=0), "worth=10 pause=2s", stream=True) as answer:
+    with chat(openai_client(max_retries=0), "worth=10 pause=2s", stream=True,
+              stream_options={"include_usage": True}) as answer:
         next(iter(answer))
     return {"text": "left"}
 
@@ -66,6 +67,13 @@ def openai_abort():
 def openai_silent():
     answer = chat(openai_client(max_retries=0), "silent")
     return {"text": answer.choices[0].message.content}
+
+
+def openai_unasked():
+    try:
+        chat(openai_client(max_retries=0), "worth=10", stream=True)
+    except openai.BadRequestError as error:
+        return refused(error)
 
 
 def openai_failed():

@@ -14,7 +14,7 @@ func (v *vm) streaming(contextID uint32) *limiter {
 	return nil
 }
 
-// received takes bytes from Redis. Most of them let paused requests go on: decide/events.go.
+// received takes bytes from Redis. Most of them let paused requests go on: decide/worker.go.
 func (l *limiter) received(token uint32, b []byte) {
 	switch {
 	case l.stream.one.is(token):

@@ -7,7 +7,7 @@ import (
 )
 
 // redirects recognizes the passes of a request that Envoy redirects internally: see
-// decide/passes.go. Filter state proves that they are one request, as no client can set it;
+// decide/redirect.go. Filter state proves that they are one request, as no client can set it;
 // x-envoy-original-url proves nothing.
 type redirects struct {
 	host host

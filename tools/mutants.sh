@@ -41,32 +41,32 @@ simulate() {
 	(cd plugin && SIMULATE_SEED=${SEED:-1} SIMULATE_STEPS=${STEPS:-100000} "$dir/test" -test.run 'TestSimulate$')
 }
 
-mutant forgotten-wake plugin/decide/events.go \
-	'if w.questions.ready.first != nil || w.questions.unpaid' 'if w.questions.unpaid'
-mutant forgotten-turn plugin/decide/events.go \
+mutant forgotten-wake plugin/decide/worker.go \
+	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
+mutant forgotten-turn plugin/decide/worker.go \
 	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
-mutant dropped-refund plugin/decide/receipt.go \
+mutant dropped-refund plugin/decide/conclude.go \
 	's.remote.refund(r, now)' '_ = r'
-mutant double-refund plugin/decide/receipt.go \
+mutant double-refund plugin/decide/conclude.go \
 	'		s.remote.refund(r, now)
 ' '		s.remote.refund(r, now)
 		s.remote.refund(r, now)
 '
-mutant late-reply-twice plugin/decide/replies.go \
+mutant late-reply-twice plugin/decide/reply.go \
 	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
 			q.home.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
-mutant late-refund-dropped plugin/decide/replies.go \
+mutant late-refund-dropped plugin/decide/reply.go \
 	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			_ = nowMicros'
-mutant gone-not-concluded plugin/decide/replies.go \
+mutant gone-not-concluded plugin/decide/reply.go \
 	'q.waiting == 0 {' 'q.waiting == 0 && q.state != Gone {'
 mutant units-kept-at-close plugin/decide/stores.go \
 	'{ s.leases.book.Close(now.SteadyMicros) }' '{ _ = now }'
-mutant late-units-kept plugin/decide/batch.go \
+mutant late-units-kept plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
-mutant closing-forgotten plugin/decide/closing.go \
+mutant closing-forgotten plugin/decide/worker.go \
 	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
-mutant slots-not-released plugin/decide/receipt.go \
+mutant slots-not-released plugin/decide/conclude.go \
 	's.slots.vacate(r)' '_ = r'
 mutant resumed-twice plugin/effects.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
@@ -74,7 +74,7 @@ mutant fails-open plugin/decide/verdict.go \
 	'Event: Refused, Outcome: answer.FailedDeny}' 'Event: Admitted, Outcome: answer.Allowed}'
 mutant timer-one-tick-late plugin/redis/timeout.go \
 	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
-mutant kept-back-for-long plugin/decide/turns.go \
+mutant kept-back-for-long plugin/decide/crowd.go \
 	'keptMicros >= c.timeoutMicros' 'keptMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
 	'	k.keptMicros = r.keptMicros
@@ -94,7 +94,7 @@ mutant check-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
 mutant password-in-the-log plugin/redis/health.go \
 	'h.complaint.set(command, text, h.options.Username, h.options.Password)' 'h.complaint.set(command, text, "", "")'
-mutant batch-back-twice plugin/decide/batch.go \
+mutant batch-back-twice plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			s.remote.conn.Refund(b.charge, nowMicros)
 			s.remote.conn.Refund(b.charge, nowMicros)'
 mutant smaller-cost-remembered algo/algorithm.go \
@@ -105,13 +105,13 @@ mutant smaller-cost-remembered algo/algorithm.go \
 	case cost < of:'
 mutant wait-of-a-longer-lease algo/reply.go \
 	'most += 4 * l.WindowMicros' 'most += 2 * l.LeaseMicros'
-mutant rotates-at-rest plugin/redis/rotate.go \
+mutant rotates-at-rest plugin/redis/second_stream.go \
 	'case nowMicros-s.usedMicros >= restMicros:' 'case false:'
 mutant forgets-before-an-answer plugin/redis/link.go \
 	'	if reopened && l.stream.tries' '	if reopened {
 		l.observer.Reconnected()
 	}
 	if reopened && l.stream.tries'
-mutant tier-read-late plugin/decide/make.go \
+mutant tier-read-late plugin/decide/override.go \
 	'&o.matcher, limits, c.ahead)' '&o.matcher, limits, nil)'
 exit $failed

@@ -1,9 +1,12 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Conclude decides a question once none of its checks is waiting, and updates the stores: a
@@ -80,4 +83,113 @@ func (s *Stores) Leave(q *Question, now Time) {
 		s.giveAllBack(&q.Checks[i], now)
 	}
 	s.record.Count(metric.TurnExpired, 1)
+}
+
+// Receipt says what one check has charged, and where: all that a store needs to take it back.
+// The zero Receipt stands for no charge. A Receipt with slots must not be moved.
+type Receipt struct {
+	source   Source
+	limits   *rule.LimitSet
+	tag      []byte
+	values   rule.Values
+	costs    []int64
+	sizes    []algo.Size  // with the calendar windows that it was charged in
+	atMicros int64        // when it was charged, on the clock of the store that did
+	nonce    int64        // FromRedis and FromLease: of the call that charged it
+	lease    *lease.Lease // FromLease: which lease the unit is of
+	slot     slots.Slot   // what it occupies until the request is over
+	further  []slots.Slot // what it occupies of further limits
+	self     *Receipt     // where it was filled, for the assertion that there is no copy of it
+}
+
+// giveAllBack returns what a check has charged, and what it has turned out to have.
+func (s *Stores) giveAllBack(c *Check, now Time) {
+	c.uncharge()
+	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
+		s.GiveBack(r, now)
+	}
+}
+
+// GiveBack returns what a receipt says was charged, slots included, and voids it. No request
+// waits for it: if it is lost, the charge stands, and expires like any other.
+func (s *Stores) GiveBack(r *Receipt, now Time) {
+	if r.source == FromNone {
+		return
+	}
+	s.slots.vacate(r)
+	switch r.source {
+	case FromLease: // of 1 unit
+		s.leases.unspend(r, now)
+	case FromRedis:
+		s.remote.refund(r, now)
+		s.memory.forgetCharge(r)
+	case FromEmbedded, FromFallback:
+		s.embedded.change(r, r.costs, now)
+	}
+	r.void()
+}
+
+// void makes r the receipt of nothing, as its charge is given back or stands for good.
+func (r *Receipt) void() {
+	must.Hold(!must.On || r.source == FromNone || r.self == r, "a receipt stays where it is, and is given back once")
+	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
+	*r = Receipt{}
+}
+
+// uncharge makes the decisions on a check those that would hold without its charge.
+func (c *Check) uncharge() {
+	if c.charged.receipt.source == FromNone {
+		return
+	}
+	for j := range c.Decisions {
+		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.costs[j])
+	}
+}
+
+// vacate notes that the slots of a receipt, if any, are free.
+func (f *inFlight) vacate(r *Receipt) {
+	if !r.slot.Held() {
+		return
+	}
+	for i := range r.further {
+		f.book.Vacate(&r.further[i])
+	}
+	f.book.Vacate(&r.slot)
+}
+
+// change gives back so much of each limit, or below 0 charges so much more.
+func (e *embedded) change(r *Receipt, back []int64, now Time) {
+	if r.values == nil {
+		plan := e.plans.of(r.limits, r.sizes)
+		e.store.Occupying(e.occupied(r.limits, r.tag))
+		_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
+		return
+	}
+	for n := range r.limits.Parts {
+		e.changePart(r, n, back, now)
+	}
+}
+
+// forgetCharge drops the memory of those that a charge was given back to.
+func (m *memory) forgetCharge(r *Receipt) {
+	m.forget(r.limits.ID, r.tag)
+	if r.values != nil {
+		m.forgetParts(r)
+	}
+}
+
+// forget drops the memory of an identity that was given something back.
+func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, tag) }
+
+// forgetParts drops the memory of the parts that a charge was given back to.
+func (m *memory) forgetParts(r *Receipt) {
+	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values}
+	if r.limits.Pays() {
+		m.forget(r.limits.ID, m.parts.wholeName(&a))
+	}
+	for _, part := range r.limits.Memories {
+		if name, applies := m.parts.name(&a, part); applies {
+			m.forget(r.limits.ID, name)
+		}
+	}
 }

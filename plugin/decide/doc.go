@@ -10,8 +10,7 @@
 // rejects, it gives back the charges of the others.
 //
 // To add a layer that answers: a type in a file of its own, a field of Stores, and its
-// place in the order of ask.go. The files follow a request from step to step, so what a layer does
-// at a later step has a file of its own, too.
+// place in the order of ask.go. What a layer does at a later step is in the same file.
 //
 // Three things hold whatever happens to a request:
 //   - It leaves each State by the one table of transitions in state.go.

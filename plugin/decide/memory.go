@@ -2,10 +2,12 @@ package decide
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -52,4 +54,91 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 		return r, false
 	}
 	return e.Ruling(a.asks(), now.SteadyMicros, out)
+}
+
+// What the memory of rejections keeps, and for how long.
+
+// ttls is how long a rejection of each limit set may be remembered. Where several
+// enforced rules can apply, a rejection may be due to a charge that is about to be
+// given back; where a limit is leased, other workers may return units; a client that
+// leaves a queue gives its place back; and a rule that settles gives back what was not
+// worth its charge. Then it is remembered only briefly. What an operator sets is to be
+// in force within a second.
+func ttls(rules *rule.Set) (ttls []int64) {
+	enforced := 0
+	for _, r := range rules.Rules {
+		if !r.Exempt && r.Mode == config.Enforce {
+			enforced++
+		}
+	}
+	for _, set := range rules.LimitSets {
+		ttl := int64(deny.RejectionTTLMicros)
+		switch {
+		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
+			ttl = deny.SharedTTLMicros
+		case set.Rule.HasTerms():
+			ttl = deny.TermsTTLMicros
+		}
+		ttls = append(ttls, ttl)
+	}
+	return ttls
+}
+
+// givesBack reports whether workers give units of a limit back in the ordinary course
+// of things.
+func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
+
+// remember keeps what Redis said of a check whose request was refused. A rejection that
+// counts towards a penalty is left out if several rules reject, because on replay only this
+// rule would seem to reject.
+func (m *memory) remember(c *Check, several bool, now Time) {
+	must.Hold(c.charged.receipt.source == FromNone, "a charge is given back before its rejection is remembered")
+	i := c.Limits.ID
+	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() || m.ttls[i] == 0 {
+		return
+	}
+	if several && c.strikes() {
+		return
+	}
+	if by, left := c.lastingBlock(); by.Blocks() {
+		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, m.ttls[i])
+		return
+	}
+	if c.Limits.Pays() && c.Status != Rejected {
+		return // either list may have room
+	}
+	if c.Values != nil && !c.Limits.Pays() {
+		m.rememberParts(c, now)
+		return
+	}
+	m.denied.Remember(i, m.parts.wholeName(&c.Ask), c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
+}
+
+// rememberOver keeps the rejections of a request that goes on.
+func (m *memory) rememberOver(q *Question, now Time) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.isOver() {
+			m.remember(c, false, now)
+		}
+	}
+}
+
+// rememberParts keeps what Redis said of each part.
+func (m *memory) rememberParts(c *Check, now Time) {
+	for _, part := range c.Limits.Memories {
+		name, applies := m.parts.name(&c.Ask, part)
+		if !applies {
+			continue
+		}
+		asked, decisions := m.parts.asks(&c.Ask, part), m.parts.ofPart(c.Decisions, part)
+		m.denied.Remember(c.Limits.ID, name, asked, decisions, now.SteadyMicros, c.AtMicros, m.ttls[c.Limits.ID])
+	}
+}
+
+// lastingBlock is the block that the identity is under from now on, if it is.
+func (s *Said) lastingBlock() (by algo.By, leftMicros int64) {
+	if s.EarnedMicros > 0 {
+		return algo.ByPenalty, s.EarnedMicros
+	}
+	return s.By, s.LeftMicros
 }

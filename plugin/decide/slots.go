@@ -3,6 +3,7 @@ package decide
 import (
 	"math/rand/v2"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -73,3 +74,99 @@ func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
 
 //go:inline
 func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
+
+// Slots are given back when a request ends, and renewed until then.
+
+// forget makes sure that the Book does not keep a pointer to memory that is used again.
+func (f *inFlight) forget(q *Question) {
+	for i := range q.Checks {
+		r := &q.Checks[i].charged.receipt
+		must.Hold(!r.slot.Held(), "a request that has ended holds no slots")
+		if r.slot.Held() {
+			f.vacate(r)
+		}
+	}
+}
+
+// release gives the slots of a receipt back, to the store that gave them: nothing else of
+// what it has charged.
+func (s *Stores) release(r *Receipt, now Time) {
+	if !r.slot.Held() {
+		return
+	}
+	s.releaseSlot(r, &r.slot, now)
+	for i := range r.further {
+		s.releaseSlot(r, &r.further[i], now)
+	}
+}
+
+func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
+	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
+	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
+		s.embedded.occupy(r.limits, id.Tag, s.calendars.sizes(r.limits.ID, now.UnixMicros), id.Slots, now)
+	} else {
+		s.remote.conn.Release(s.remote.scripts[id.Set], id.Tag, freed, now.SteadyMicros)
+	}
+}
+
+// renewSlots has the slots renewed that are due.
+func (s *Stores) renewSlots(now Time) {
+	if s.slots.book.Due(now.SteadyMicros) {
+		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
+		if !s.alone() {
+			s.remote.conn.Flush(now.SteadyMicros) // the renewals
+		}
+	}
+}
+
+// Bound: slots that one command renews. Beyond it, the rest takes another command. Protects Redis
+// from a long call.
+const maxRenewed = 256
+
+// renewer renews slots at a time, in the store that they are in.
+type renewer struct {
+	*Stores
+	now Time
+}
+
+// RenewSlots implements slots.Renewer.
+func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
+	if id.Embedded {
+		limits, sizes := r.calendars.sets[id.Set], r.calendars.sizes(id.Set, r.now.UnixMicros)
+		r.embedded.occupy(limits, id.Tag, sizes, id.Slots, r.now)
+		return
+	}
+	f := &r.slots
+	for len(due) > 0 {
+		n := min(len(due), maxRenewed)
+		f.renewed = f.renewed[:0]
+		for _, slot := range due[:n] {
+			f.renewed = append(f.renewed, redis.Slots{Nonce: slot.Nonce, Count: slot.Slots})
+		}
+		r.remote.conn.Renew(r.remote.scripts[id.Set], id.Tag, f.renewed, r.now.SteadyMicros)
+		due = due[n:]
+	}
+}
+
+// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are
+// those of the limits as they are configured.
+func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
+	plan := e.plans.of(limits, sizes)
+	if limits.HasPer() {
+		plan = e.planOf(limits, part, sizes)
+	}
+	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
+}
+
+// planOf is the plan of the part of that name, which has slots.
+func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size) *algo.Plan {
+	entries := e.entries[limits.ID]
+	_, id := rule.CutPart(part)
+	for n := range entries {
+		perID := limits.Limits[entries[n].Part[0]].PerID
+		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
+			return entries[n].of(sizes, &e.parts)
+		}
+	}
+	return limits.Plan
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -202,3 +203,215 @@ func (w *Worker) wake(now Time) {
 
 // Question begins a question about a request.
 func (w *Worker) Question(contextID uint32) *Question { return w.questions.begin(contextID) }
+
+// The events of a Worker other than requests: bytes from Redis, the end of a stream, ticks, and
+// its own end. The first and the third let paused requests go on.
+
+// Received takes bytes from Redis, and lets the requests go on that they decide.
+func (w *Worker) Received(b []byte, now Time) {
+	w.conn.Received(b, now.SteadyMicros)
+	w.goOn(now)
+	w.wake(now)
+}
+
+// Closed notes that the stream to Redis has ended. It may be called within a request's
+// callback, so that nothing goes on before the next tick: a request that is resumed before
+// Envoy has learnt that it is paused hangs for ever.
+func (w *Worker) Closed(now Time) {
+	w.conn.Closed(now.SteadyMicros)
+	w.wake(now)
+}
+
+// ReceivedBeside takes bytes from the second stream of a rotation.
+func (w *Worker) ReceivedBeside(b []byte, now Time) {
+	w.conn.ReceivedBeside(b, now.SteadyMicros)
+	w.goOn(now)
+	w.wake(now)
+}
+
+// ClosedBeside notes that that one has ended, as Closed does.
+func (w *Worker) ClosedBeside(now Time) {
+	w.conn.ClosedBeside(now.SteadyMicros)
+	w.wake(now)
+}
+
+// Tick passes time to what waits for it. It reports whether the configuration, which was to
+// end, has ended. The host goes on ticking as NextMicros says.
+func (w *Worker) Tick(now Time) (ended bool) {
+	if w.conn != nil {
+		w.conn.Tick(now.SteadyMicros)
+		w.crowd.expire(now)
+	}
+	w.stores.Tick(now)
+	w.EndRedirected(now)
+	w.goOn(now)
+	return w.conn != nil && w.closing.over(w.conn.Idle(), now.SteadyMicros)
+}
+
+// These bound what one callback does.
+const (
+	// maxExits is how many paused requests go on or are answered. Envoy does that when the
+	// callback has returned, each inside the one before if it answers at once, and a few
+	// hundred exhaust the stack: the VM dies.
+	//
+	// Bound: paused requests that one callback lets go. Beyond it, the next callback goes on.
+	// Protects Envoy's stack.
+	maxExits = 50
+	// maxConclusions is how many get their verdict: it takes some milliseconds.
+	//
+	// Bound: verdicts of one callback. Beyond it, the next callback goes on. Protects the worker
+	// from standing still.
+	maxConclusions = 512
+)
+
+// goOn takes up the paused requests that wait for nothing any more: first those that have
+// their verdict, in the order of their answers, then those whose turn in a queue has come.
+func (w *Worker) goOn(now Time) {
+	w.concludeReady(now)
+	if w.crowd.on {
+		w.crowd.ask(now)
+		w.concludeReady(now)
+	}
+	for range maxExits {
+		if q := w.questions.ready.pop(); q != nil {
+			w.step(q, q.verdict.Event, nil, now)
+		} else if q := w.queue.next(now.SteadyMicros); q != nil {
+			w.step(q, q.atItsTurn(), nil, now)
+		} else {
+			return
+		}
+	}
+}
+
+// concludeReady finds the verdict on those that wait for no answer any more.
+func (w *Worker) concludeReady(now Time) {
+	for range maxConclusions {
+		q := w.questions.ready.nextUndecided()
+		if q == nil {
+			return
+		}
+		w.conclude(q, now)
+	}
+}
+
+// NextMicros is how long until something waits for a tick, at least 1; 0 if nothing does.
+func (w *Worker) NextMicros(nowMicros int64) int64 {
+	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
+		return 1
+	}
+	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
+	if w.conn != nil {
+		next = Sooner(next, w.conn.NextTickMicros(nowMicros))
+	}
+	return Sooner(next, Sooner(w.closing.nextMicros(), w.passes.nextMicros()))
+}
+
+// Sooner is the shorter of two times; 0 means never.
+func Sooner(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Queued is how many requests wait for their turn.
+func (w *Worker) Queued() int { return len(w.queue.heap) }
+
+// InFlight is how many requests hold slots of a list of limits.
+func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.book.InFlight(set) }
+
+// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has never
+// told its time.
+func (w *Worker) GuessesTime() bool { return w.stores.GuessesTime() }
+
+// closing is the end of a configuration: it stays for a moment, until what it gives back has
+// reached Redis.
+type closing struct {
+	untilMicros int64 // when it is given up; 0: it is not to end
+}
+
+const (
+	// Bound: us between looks whether a configuration can end. Below it, Envoy has no timer.
+	// Protects memory.
+	closingTickMicros = 4_000
+	// Bound: us that a configuration outlives its end. Beyond it, what it had to give back is lost.
+	// Protects memory: Envoy keeps both configurations.
+	maxClosingMicros = 1_000_000
+)
+
+func (c *closing) begin(nowMicros int64) {
+	must.Hold(c.untilMicros == 0, "a configuration ends once")
+	c.untilMicros = nowMicros + maxClosingMicros
+}
+
+// over reports whether the configuration has ended. idle says that nothing of it is under way.
+func (c *closing) over(idle bool, nowMicros int64) bool {
+	return c.untilMicros > 0 && (idle || nowMicros >= c.untilMicros)
+}
+
+// nextMicros is how long until a tick is to ask whether it is over; 0 if it is not to end.
+func (c *closing) nextMicros() int64 {
+	if c.untilMicros == 0 {
+		return 0
+	}
+	return closingTickMicros
+}
+
+// Close ends the configuration. It reports whether it has; otherwise a tick will.
+func (w *Worker) Close(now Time) (ended bool) {
+	w.EndRedirected(now) // its next pass is on the configuration that follows
+	w.stores.Close(now)
+	w.closing.begin(now.SteadyMicros)
+	if w.conn == nil {
+		return true
+	}
+	w.conn.SendOutbox(now.SteadyMicros)
+	if w.closing.over(w.conn.Idle(), now.SteadyMicros) {
+		return true
+	}
+	w.wake(now)
+	return false
+}
+
+// impossible handles an event that the request's state does not have. Tests fail there. In Envoy
+// a mistake in Sluice must not leave a request paused for ever, so the failure mode decides the
+// request, and the worker logs one line.
+//
+//go:noinline
+func (w *Worker) impossible(q *Question, e Event, now Time) Effect {
+	must.Hold(false, "a request that is "+q.state.String()+" never has the event: "+e.String())
+	return w.letGo(q, e, now)
+}
+
+// letGo ends the wait of a request, if it waits.
+//
+//go:noinline
+func (w *Worker) letGo(q *Question, e Event, now Time) Effect {
+	if !w.warned {
+		w.warned = true
+		w.host.Warn("sluice: a request was " + q.state.String() + " when this happened: " + e.String() +
+			"; this is a bug in Sluice, and the failure mode decides about such requests (logged once)")
+	}
+	switch q.state {
+	case Arriving, Asking:
+		w.crowd.remove(q)
+		w.questions.ready.remove(q)
+		q.giveUp()
+		w.conclude(q, now)
+		return w.step(q, q.verdict.Event, nil, now)
+	case Held:
+		w.queue.remove(q)
+		return w.step(q, q.atItsTurn(), nil, now)
+	}
+	return Impossible
+}
+
+// giveUp leaves all that a request waits for undecided.
+func (q *Question) giveUp() {
+	q.waiting = 0
+	for i := range q.Checks {
+		if c := &q.Checks[i]; !c.Decided() {
+			c.Status = Undecided
+		}
+	}
+}

@@ -1,12 +1,61 @@
 package decide
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/local"
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
+
+// embedded is the layer of the embedded store: where no Redis is configured it answers all
+// checks, else those that Redis failed in mode local. It may be contended. What it was to be
+// given back is charged then until it expires, and of slots it hears with the next call.
+type embedded struct {
+	store   *local.Store
+	record  Recorder
+	book    *slots.Book // knows the slots that the worker occupies in it
+	plans   plans       // scratch
+	entries [][]entry   // by rule.LimitSet.ID, see parts_embedded.go
+	parts   scratch
+}
+
+// decide is the store's answer to a check. alone says that it is the only store. Without an
+// answer ok is false, and the check stays undecided.
+func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
+	if c.Values == nil {
+		return e.decideWhole(c, alone, now)
+	}
+	return e.decideParts(c, now)
+}
+
+// decideWhole is that to a check of an identity without parts.
+func (e *embedded) decideWhole(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
+	e.store.Occupying(e.occupied(c.Limits, c.Tag))
+	r, err := e.store.Decide(e.plans.of(c.Limits, c.Sizes), c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
+	if err != nil {
+		c.Status = Undecided
+		return r, false
+	}
+	if r.EarnedMicros > 0 {
+		e.record.Count(metric.PenaltyEarned, 1)
+	}
+	return r, true
+}
+
+// occupied is how many slots the worker has of a part of an identity.
+func (e *embedded) occupied(limits *rule.LimitSet, part []byte) int64 {
+	if !limits.HasSlots() {
+		return 0
+	}
+	return e.book.Held(limits.ID, part, true)
+}
 
 // In the embedded store each part of an identity has an entry of its own. They are charged one
 // after the other, and given back where a later one rejects: never too many are admitted.
@@ -211,3 +260,67 @@ func (e *embedded) changePart(r *Receipt, n int, back []int64, now Time) {
 	e.store.Occupying(e.occupied(r.limits, name))
 	_ = e.store.RefundEach(plan, name, r.atMicros, now.UnixMicros, units)
 }
+
+// Who answers in Redis' place: what the worker remembers of overrides, then the embedded store.
+
+// fallBack asks the embedded store about those checks that Redis has not decided, in mode local.
+func (s *Stores) fallBack(q *Question, fails func(*Check) bool, now Time) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; fails(c) {
+			s.askFallback(c, q, now)
+		}
+	}
+}
+
+// askFallback asks the embedded store in Redis' place, by what the worker remembers of overrides.
+func (s *Stores) askFallback(c *Check, q *Question, now Time) {
+	if r, ok := s.overrides.remembered(&c.Ask, now); ok {
+		c.ruled(FromFallback, &r, nil, 0)
+		return
+	}
+	s.overrides.fit(q, c, now)                // Redis may have told more than the check knew
+	q.sizes, c.Sizes = keep(q.sizes, c.Sizes) // what Redis was sent keeps its calendar windows
+	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
+	r, ok := s.embedded.decide(c, false, now)
+	if ok {
+		c.ruled(FromFallback, &r, c.Decisions, 0)
+		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
+	}
+}
+
+// remembered is the ruling on a check's identity, if the worker remembers that it is free or
+// blocked. It counts where Redis does not decide.
+func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
+	if !a.Rule.Terms.Overrides {
+		return r, false
+	}
+	k := o.lasting(a, now.SteadyMicros)
+	if k == nil {
+		return r, false
+	}
+	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros
+	if k.untilMicros == math.MaxInt64 {
+		r.LeftMicros = algo.Never
+	}
+	switch override.Parse(text.View(k.value)).Kind {
+	case override.Free:
+		r.By, r.Allowed = algo.ByFree, true
+	case override.Block:
+		r.By = algo.ByBlock
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.
+type plans []algo.Plan
+
+// of is the plan of limits with these sizes; with none as it is configured. It is good until
+// the next call about the same limits.
+func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
+	return limits.Plan.At(&p[limits.ID], sizes)
+}
+
+// sameSize reports whether a limit has the same size, whenever its windows begin.
+func sameSize(a, b algo.Size) bool { return a.Units == b.Units && a.Burst == b.Burst }

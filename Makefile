@@ -262,6 +262,13 @@ lint: linters ## vet, staticcheck, long lines, functions and conditions, how far
 	@tools/imports.sh
 	@tools/workflows.sh
 
+# mesh/ is left out: it has what tests need, and ships nothing.
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that the code of what ships, or of the benchmark, reaches (asks vuln.go.dev)
+	@failed=0; for module in .. image ../bench; do \
+		go tool -C tools govulncheck -C "$$module" ./... || failed=1; \
+	done; exit "$$failed"
+
 .PHONY: tidy-check
 tidy-check:
 	@for module in $(filter-out ./mesh/%,$(modules)); do (cd $$module && go mod tidy -diff); done

@@ -18,6 +18,8 @@ type Label struct {
 	slots bool        // held at a moment: no time restores them
 	// restoreMicros is the time in which the capacity is restored.
 	restoreMicros int64
+	silent        bool   // no client sees it
+	unit          string // what it counts
 	item          string // the name as an RFC 9651 String
 	member        string // the whole member of RateLimit-Policy
 	json          string // the name inside a JSON string, without quotes
@@ -35,8 +37,8 @@ type Limit struct {
 	Blocked bool
 }
 
-// NewLabel prepares a limit.
-func NewLabel(l *config.Limit) Label {
+// NewLabel prepares a limit. No client sees those of a silent rule.
+func NewLabel(l *config.Limit, silent bool) Label {
 	item, json := quote(l.Name), jsontext.AppendString(nil, l.Name)
 	return Label{
 		Name:     l.Name,
@@ -45,24 +47,44 @@ func NewLabel(l *config.Limit) Label {
 		slots:    !l.Algorithm.HasWindow(),
 
 		restoreMicros: l.RestoreMicros(),
+		silent:        silent,
+		unit:          unitOf(l),
 
 		item:   item,
-		member: string(appendMember(nil, item, &l.Limit, l.RestoreMicros())),
+		member: string(appendMember(nil, item, unitOf(l), &l.Limit, l.RestoreMicros())),
 		json:   string(json[1 : len(json)-1]),
 	}
 }
 
+const requests = "requests"
+
+// unitOf is what a limit counts.
+func unitOf(l *config.Limit) string {
+	switch {
+	case !l.Algorithm.HasWindow():
+		return "concurrent-requests"
+	case l.Unit != "":
+		return l.Unit
+	}
+	return requests
+}
+
 // appendMember appends a limit's member of RateLimit-Policy. Its capacity is restored
 // in so many microseconds.
-func appendMember(dst []byte, item string, l *algo.Limit, restoreMicros int64) []byte {
+func appendMember(dst []byte, item, unit string, l *algo.Limit, restoreMicros int64) []byte {
 	dst = append(dst, item...)
 	dst = append(dst, ";q="...)
 	dst = strconv.AppendInt(dst, l.Room(), 10)
-	if !l.Algorithm.HasWindow() {
-		return append(dst, ";qu=\"concurrent-requests\""...)
+	if l.Algorithm.HasWindow() {
+		dst = append(dst, ";w="...)
+		dst = strconv.AppendInt(dst, max(1, seconds(restoreMicros)), 10)
 	}
-	dst = append(dst, ";w="...)
-	return strconv.AppendInt(dst, max(1, seconds(restoreMicros)), 10)
+	if unit == requests { // the default of the field
+		return dst
+	}
+	dst = append(dst, `;qu="`...)
+	dst = append(dst, unit...)
+	return append(dst, '"')
 }
 
 // restoreMicros is the time in which the limit's capacity is restored: that of a calendar,

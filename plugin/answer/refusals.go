@@ -39,6 +39,7 @@ type gist struct {
 	resetUnix    int64 // when it is, where headers say that
 	retrySeconds int64
 	grpc         bool
+	response     *config.Response
 }
 
 func (w *Writer) gistOf(r *Rejection) (g gist) {
@@ -53,7 +54,7 @@ func (w *Writer) gistOf(r *Rejection) (g gist) {
 	}
 	g = gist{
 		label: l.Label, remaining: d.Remaining, resetSeconds: seconds(d.ResetAfterMicros),
-		retrySeconds: waitSeconds(d.RetryAfterMicros), grpc: r.GRPC,
+		retrySeconds: waitSeconds(d.RetryAfterMicros), grpc: r.GRPC, response: r.Response,
 	}
 	if w.headers.ResetUnix {
 		g.resetUnix = seconds(d.ResetAfterMicros + r.AtMicros)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -58,21 +59,25 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	if w.envoyRateLimited {
 		w.add("x-envoy-ratelimited", "true")
 	}
+	response := r.Response
+	if response == nil {
+		response = w.response
+	}
 	if !r.GRPC {
-		w.add("content-type", w.contentType())
+		w.add("content-type", contentType(response))
 	}
 	reply := Reply{Status: 429, GRPCStatus: grpcNone}
-	if w.response != nil {
-		reply.Status = w.response.Status
-		w.fields = append(w.fields, w.response.Headers...)
+	if response != nil {
+		reply.Status = response.Status
+		w.fields = append(w.fields, response.Headers...)
 	}
 	reply.Headers = w.fields
 	switch {
 	case r.GRPC:
 		reply.GRPCStatus = grpcResourceExhausted
 		reply.Body = w.detail(r, retrySeconds)
-	case w.response != nil && w.response.HasBody:
-		reply.Body = w.response.Body
+	case response != nil && response.HasBody:
+		reply.Body = response.Body
 	default:
 		reply.Body = w.problem(r, retrySeconds, reply.Status)
 	}
@@ -85,23 +90,23 @@ func (w *Writer) addRejecting(r *Rejection, retrySeconds int64) {
 		w.addLimits(r.Limits, r.AtMicros, true, retrySeconds, Upstream{})
 		return
 	}
-	if w.headers.XRateLimit {
+	if w.headers.XRateLimit && !r.Silent {
 		none := Limit{Label: &Label{}, Decision: algo.Decision{ResetAfterMicros: max(r.LeftMicros, 0)}}
 		w.addXRateLimit(&none, r.AtMicros)
 	}
-	if w.headers.Draft && len(r.Limits) > 0 {
+	if w.headers.Draft {
 		w.addDraft(r.Limits, r.AtMicros, retrySeconds, Upstream{})
 	}
 }
 
 // contentType is the configured one, or that of the body.
-func (w *Writer) contentType() string {
+func contentType(response *config.Response) string {
 	switch {
-	case w.response == nil:
+	case response == nil:
 		return problemType
-	case w.response.ContentType != "":
-		return w.response.ContentType
-	case w.response.HasBody:
+	case response.ContentType != "":
+		return response.ContentType
+	case response.HasBody:
 		return plainType
 	}
 	return problemType
@@ -165,7 +170,7 @@ func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string
 	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
 	w.buf = append(w.buf, `,"detail":"`...)
 	w.addDetail(r, retrySeconds, (*Label).jsonName)
-	if !r.Blocked {
+	if !r.Blocked && violates(r.Limits) {
 		w.buf = append(w.buf, `","violated-policies":["`...)
 		w.addNames(r.Limits, `","`, (*Label).jsonName)
 		w.buf = append(w.buf, `"]}`...)
@@ -195,8 +200,11 @@ func (w *Writer) addDetail(r *Rejection, retrySeconds int64, name func(*Label) s
 		}
 		w.buf = append(w.buf, ' ')
 	default:
-		w.buf = append(w.buf, "Limit exceeded: "...)
-		w.addNames(r.Limits, ", ", name)
+		w.buf = append(w.buf, "Limit exceeded"...)
+		if violates(r.Limits) {
+			w.buf = append(w.buf, ": "...)
+			w.addNames(r.Limits, ", ", name)
+		}
 		w.buf = append(w.buf, ". "...)
 		if retrySeconds == 0 {
 			w.buf = append(w.buf, "The request costs more than can be allowed at once, so waiting does not help."...)
@@ -217,11 +225,24 @@ func (w *Writer) addRetry(retrySeconds int64) {
 	w.buf = append(w.buf, " seconds."...)
 }
 
+// violates reports whether clients are told the name of a limit that rejects.
+func violates(limits []Limit) bool {
+	for i := range limits {
+		if limits[i].named() {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether clients are told its name: the limit rejects, and no block does so in its place.
+func (l *Limit) named() bool { return !l.Decision.Allowed && !l.Blocked && !l.Label.silent }
+
 // addNames writes the names of the rejecting limits.
 func (w *Writer) addNames(limits []Limit, separator string, name func(*Label) string) {
 	first := true
 	for i := range limits {
-		if limits[i].Decision.Allowed || limits[i].Blocked {
+		if !limits[i].named() {
 			continue
 		}
 		if !first {

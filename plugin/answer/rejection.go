@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/jsontext"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -27,7 +28,10 @@ type Rejection struct {
 	Chained    bool
 	WaitMicros int64
 	Identity   string // that the rule rejects
-	GRPC       bool   // the request is gRPC
+	Silent     bool   // clients see nothing of the limits of the rule that rejects
+	// Response is the answer of the rule that rejects; nil: the configuration's.
+	Response *config.Response
+	GRPC     bool // the request is gRPC
 }
 
 // AppendState appends the filter state wasm.sluice.rejected, as JSON: the limit with the longest

@@ -80,11 +80,11 @@ func (w *Writer) addReported(l *Limit) {
 	w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
 	w.buf = append(w.buf, `,"reset":`...)
 	w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
-	if l.Label.slots {
-		w.buf = append(w.buf, `,"unit":"concurrent-requests"}`...)
-		return
+	if !l.Label.slots {
+		w.buf = append(w.buf, `,"window":`...)
+		w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
 	}
-	w.buf = append(w.buf, `,"window":`...)
-	w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
-	w.buf = append(w.buf, `,"unit":"requests"}`...)
+	w.buf = append(w.buf, `,"unit":"`...)
+	w.buf = append(w.buf, l.Label.unit...)
+	w.buf = append(w.buf, `"}`...)
 }

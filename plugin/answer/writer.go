@@ -47,7 +47,7 @@ func (w *Writer) Shows() (xRateLimit, draft bool) { return w.headers.XRateLimit,
 
 // Headers are the headers of a response that was let through: names in lower
 // case, each once, to replace what the upstream sent. limits are in rule order;
-// with none there are no headers. nowMicros is the Unix time of the decisions.
+// with none that clients see there are no headers. nowMicros is the Unix time of the decisions.
 //
 // An upstream that rejected the request by limits of its own, as told by up, keeps
 // its X-RateLimit headers, and its lists come first.
@@ -67,7 +67,7 @@ func (w *Writer) addLimits(limits []Limit, nowMicros int64, rejected bool, retry
 			w.addXRateLimit(l, nowMicros)
 		}
 	}
-	if w.headers.Draft && len(limits) > 0 {
+	if w.headers.Draft {
 		w.addDraft(limits, nowMicros, retrySeconds, up)
 	}
 }
@@ -83,11 +83,19 @@ func (w *Writer) addXRateLimit(l *Limit, nowMicros int64) {
 }
 
 func (w *Writer) addDraft(limits []Limit, nowMicros, retrySeconds int64, up Upstream) {
+	if nearest(limits, false) == nil { // clients see none
+		return
+	}
 	start := w.join(up.Policy)
+	separate := false
 	for i := range limits {
-		w.separate(i)
-		if l := &limits[i]; l.Sized != nil {
-			w.buf = appendMember(w.buf, l.Label.item, l.Sized, l.restoreMicros())
+		l := &limits[i]
+		if l.Label.silent {
+			continue
+		}
+		separate = w.separate(separate)
+		if l.Sized != nil {
+			w.buf = appendMember(w.buf, l.Label.item, l.Label.unit, l.Sized, l.restoreMicros())
 		} else {
 			w.buf = append(w.buf, l.Label.member...)
 		}
@@ -95,13 +103,17 @@ func (w *Writer) addDraft(limits []Limit, nowMicros, retrySeconds int64, up Upst
 	w.addFrom("ratelimit-policy", start)
 
 	start = w.join(up.Limit)
+	separate = false
 	for i := range limits {
-		d := &limits[i].Decision
-		w.separate(i)
-		w.buf = append(w.buf, limits[i].Label.item...)
+		l := &limits[i]
+		if l.Label.silent {
+			continue
+		}
+		separate = w.separate(separate)
+		w.buf = append(w.buf, l.Label.item...)
 		w.buf = append(w.buf, ";r="...)
-		w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
-		if t := limits[i].effectiveSeconds(nowMicros, retrySeconds); t > 0 {
+		w.buf = strconv.AppendInt(w.buf, l.Decision.Remaining, 10)
+		if t := l.effectiveSeconds(nowMicros, retrySeconds); t > 0 {
 			w.buf = append(w.buf, ";t="...)
 			w.buf = strconv.AppendInt(w.buf, t, 10)
 		}
@@ -118,11 +130,12 @@ func (w *Writer) join(members string) (start int) {
 	return start
 }
 
-// separate writes the separator before the member i of a list.
-func (w *Writer) separate(i int) {
-	if i > 0 {
+// separate writes the separator before a member of a list that is not its first.
+func (w *Writer) separate(separate bool) bool {
+	if separate {
 		w.buf = append(w.buf, ", "...)
 	}
+	return true
 }
 
 // addInt adds a header with a number.
@@ -146,14 +159,14 @@ func (w *Writer) add(name, value string) {
 	w.fields = append(w.fields, [2]string{name, value})
 }
 
-// nearest is the limit with the smallest remaining/capacity, the first of
+// nearest is, of the limits that clients see, the one with the smallest remaining/capacity, the first of
 // equals. Of a rejection only the rejecting limits count, and of equals the one
 // with the longest wait. It is nil if no limit counts.
 func nearest(limits []Limit, rejected bool) *Limit {
 	var best *Limit
 	for i := range limits {
 		l := &limits[i]
-		if rejected && l.Decision.Allowed {
+		if rejected && l.Decision.Allowed || l.Label.silent {
 			continue
 		}
 		if best == nil || nearer(l, best) {

@@ -20,7 +20,7 @@ var (
 )
 
 func policy(name string, l algo.Limit) *Label {
-	p := NewLabel(&config.Limit{Limit: l, Name: name})
+	p := NewLabel(&config.Limit{Limit: l, Name: name}, false)
 	return &p
 }
 

@@ -52,6 +52,7 @@ var beyondSchema = []string{
 	"is an exempt rule, which has no limits",
 	"is off, so that it counts nothing",
 	"which a request for the quota has",
+	"so that no caller sees its limits",
 	"does not go with",
 	"beside each other",
 	"pools beside it",

@@ -112,6 +112,8 @@ var ruleFields = []field{
 	{name: "overrides", kind: boolean},
 	{name: "penalty", kind: inner, fields: penaltyFields},
 	{name: "over", kind: inner, fields: overFields},
+	{name: "response", kind: inner, fields: responseFields},
+	{name: "headers", kind: boolean, byDefault: 1},
 }
 
 var overFields = []field{
@@ -216,6 +218,7 @@ var limitFields = []field{
 	{name: "timezone"},
 	{name: "starts"},
 	{name: "name"},
+	{name: "unit"},
 	{name: "burst", low: 1, high: algo.MaxUnits, fields: unitsFields},
 	{name: "anchor", kind: word, words: []string{"clock", "first_request"}},
 	{name: "sub_windows", kind: integer, low: 1, high: algo.MaxSubWindows, byDefault: 1},

@@ -48,6 +48,10 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	}
 	d.readWindow()
 	d.Name = get(o, "name", readNameOf)
+	d.Unit = get(o, "unit", readUnit)
+	if d.Unit != "" && d.Algorithm != 0 && !d.Algorithm.HasWindow() {
+		o.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
+	}
 	readPer(o, &d.Limit)
 	if v, ok := o.field("ceiling"); ok {
 		d.Ceiling, d.Classes = algo.MaxCeiling, readClasses(v)
@@ -69,6 +73,23 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	s.readLease(o, &d.Limit, several)
 	s.checkPays(&d)
 	return d
+}
+
+// readUnit reads what a limit counts, as RateLimit-Policy says it. Requests are the default there.
+func readUnit(v value) string {
+	const most = 32
+	unit, ok := v.readText()
+	good := unit != "" && len(unit) <= most && unit[0] >= 'a' && unit[0] <= 'z'
+	for _, c := range []byte(unit) {
+		good = good && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
+	}
+	if ok && !good {
+		v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
+	}
+	if unit == "requests" {
+		return ""
+	}
+	return unit
 }
 
 // isWhole reports whether enough of a limit was read to compare it with others.

@@ -32,9 +32,6 @@ func (rule *Rule) readOver(o object) {
 	if !o.has("over") {
 		return
 	}
-	if rule.Mode == Shadow {
-		o.mistake(`"over" is in a rule that rejects nobody (want the mode "enforce")`)
-	}
 	o.refuse(`does not go with "over": whoever is blocked is always rejected (remove one of them)`, "penalty")
 	over := o.object("over")
 	if over.there && !over.has("set_headers") && !over.has("limits") {

@@ -70,6 +70,8 @@ func (rule *Rule) unlisted() string {
 		return "is an exempt rule, which has no limits (want a rule that has some)"
 	case rule.Mode == Off:
 		return "is off, so that it counts nothing (want another rule, or another mode)"
+	case rule.Silent:
+		return `has "headers": false, so that no caller sees its limits (want another rule, or no such field)`
 	}
 	identify := rule.Identify()
 	for i := range identify {

@@ -39,6 +39,7 @@ func readRule(o object) *Rule {
 		rule.Tiers = readTiers(v.readObject(tierFields), scope{rule: rule, rulePath: o.path})
 	}
 	rule.readOver(o)
+	rule.Response, rule.Silent = get(o, "response", readResponse), !o.is("headers")
 	rule.checkSettle(o)
 	return rule
 }
@@ -72,13 +73,13 @@ func readPenalty(o object, mode Mode) *algo.Penalty {
 	if !o.has("penalty") {
 		return nil
 	}
-	if mode != Enforce {
-		o.mistake(`"penalty" is in a rule that rejects nobody (want the mode "enforce")`)
-	}
 	o = o.object("penalty")
 	p := &algo.Penalty{After: o.number("after"), WithinMicros: o.number("within")}
 	if v, ok := o.field("for"); ok {
 		p.ForMicros = readBlocks(v, o.row("for"))
+	}
+	if mode != Enforce { // it waits: nobody is told of a rejection
+		return nil
 	}
 	return p
 }

@@ -34,6 +34,9 @@ type Rule struct {
 	Overrides bool
 	Penalty   *algo.Penalty // nil: none
 	Over      *Over         // nil: whom it rejects gets a 429
+	// Response is the answer to whom it rejects; nil: the configuration's.
+	Response *Response
+	Silent   bool // clients see nothing of its limits
 }
 
 // Settle says how the response corrects the charge of a request.
@@ -162,6 +165,8 @@ type Limit struct {
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string
+	// Unit is what the limit counts, such as "tokens"; "": requests, or of slots those in flight.
+	Unit string
 	// Window is the window in its canonical spelling, as in Redis keys: "1m30s",
 	// or "month:Europe/Berlin:31".
 	Window string

@@ -61,6 +61,7 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 	*r = answer.Rejection{Text: d.text(q.verdict), Limits: limits, By: of, AtMicros: atMicros, Undecided: by == nil}
 	if by != nil {
 		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
+		r.Silent, r.Response = by.Rule.Silent, by.Rule.Response
 		if r.Chained = q.over; r.Chained {
 			r.WaitMicros = q.WaitMicros()
 		}

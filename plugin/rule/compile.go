@@ -55,14 +55,16 @@ func (s *Set) fail(err error) {
 
 func (s *Set) add(c *config.Rule) {
 	r := &Rule{
-		Name:    c.Name,
-		ID:      ID(len(s.Rules)),
-		Mode:    c.Mode,
-		Failure: c.Failure,
-		Exempt:  c.Exempt,
-		Texts:   answer.NewTexts(c.Name),
-		Terms:   TermsOf(c),
-		Over:    s.compileOver(c.Over),
+		Name:     c.Name,
+		ID:       ID(len(s.Rules)),
+		Mode:     c.Mode,
+		Failure:  c.Failure,
+		Exempt:   c.Exempt,
+		Texts:    answer.NewTexts(c.Name),
+		Terms:    TermsOf(c),
+		Over:     s.compileOver(c.Over),
+		Response: c.Response,
+		Silent:   c.Silent,
 	}
 	s.evaluated = nil
 	out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
@@ -92,7 +94,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 	for i := range list {
 		limits[i] = list[i].Limit
 		l.KeySuffixes = append(l.KeySuffixes, list[i].KeySuffix())
-		l.Labels = append(l.Labels, answer.NewLabel(&list[i]))
+		l.Labels = append(l.Labels, answer.NewLabel(&list[i], r.Silent))
 	}
 	plan, err := algo.NewPlanWithTerms(limits, r.Terms)
 	if err != nil {

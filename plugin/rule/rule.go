@@ -56,6 +56,9 @@ type Rule struct {
 	Terms   algo.Terms   // overrides and penalty
 	Settle  *Settle      // nil: a charge stands
 	Over    *Over        // nil: whom it rejects gets a 429
+	// Response is the answer to whom it rejects; nil: the configuration's.
+	Response *config.Response
+	Silent   bool // clients see nothing of its limits
 	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
 	Reports bool
 }

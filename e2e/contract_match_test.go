@@ -100,14 +100,15 @@ var matchings = []matching{
 		match: `"path": {"prefix": "/headers"}, "headers": {"x-plan": "pro", "X-Region": {"prefix": "eu-"}}`,
 		applies: []request{
 			{headers: []string{"x-plan: pro", "x-region: eu-1"}},
+			// Of two values upstreams take either, so that the condition is unknown, and the rule applies.
 			{headers: []string{"x-plan: pro", "x-plan: free", "x-region: eu-1"}},
+			{headers: []string{"x-plan: free", "x-plan: pro", "x-region: eu-1"}},
 		},
 		passes: []request{
 			{headers: []string{"x-plan: pro"}},
 			{headers: []string{"x-plan: pro", "x-region: us"}},
 			{headers: []string{"x-plan: free", "x-region: eu-1"}},
 			{headers: []string{"x-plan: Pro", "x-region: eu-1"}},
-			{headers: []string{"x-plan: free", "x-plan: pro", "x-region: eu-1"}},
 		},
 	},
 	{

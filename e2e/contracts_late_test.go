@@ -7,15 +7,13 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 )
 
-// TestTiersHeardOfLate: a purse stands before a rule whose tier Redis names; what the tier reads by an
-// expression is the request's, and what the purse counts by user is the user's.
+// TestTiersHeardOfLate: Redis names the tier of a rule for whose limits others may pay. What the tier reads
+// by an expression is the request's.
 func TestTiersHeardOfLate(t *testing.T) {
 	t.Parallel()
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "3s"}, "rules": [
-		{"name": "credits", "only": "over", "match": {"expr": "request.headers['x-user'] != ''"}, "key": [], "limits": [
-			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d", "name": "each",
-				"per": [{"header": "x-user"}]}]},
-		{"name": "api", "key": [{"header": "x-user"}], "overrides": true, "over": {"charge": "credits"}, "limits_by": {
+		{"name": "api", "key": [{"header": "x-user"}], "overrides": true, "over": {"limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d"}]}, "limits_by": {
 			"default": "free", "values": {
 			"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 500, "window": "1d"}],
 			"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "window": "1d",

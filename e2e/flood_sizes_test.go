@@ -59,6 +59,7 @@ const bySize = `{"header": "x-user", "default": 5, "max": 500}`
 // guaranteed is a rule with so much for each user, lent from a pool.
 func guaranteed(each, pool int) string {
 	return fmt.Sprintf(`"key": [], "limits": [
-		{"name": "each", "per": [{"header": "x-user"}], "guarantee": true, "algorithm": "gcra", "limit": %d, "window": "100d"},
+		{"name": "each", "per": [{"header": "x-user"}], "guarantee": true,
+			"algorithm": "gcra", "limit": %d, "window": "100d"},
 		{"name": "pool", "algorithm": "gcra", "limit": %d, "window": "100d"}]`, each, pool)
 }

@@ -36,7 +36,7 @@ func TestUserOfEachNamespace(t *testing.T) {
 			tally{http.StatusOK: 5, http.StatusTooManyRequests: 3})
 	}
 	red := redis.NewClient(&redis.Options{
-		Addr: server.Addr, Username: "red", Password: "red-" + password, Protocol: 2, DisableIndentity: true,
+		Addr: server.Addr, Username: "red", Password: "red-" + password, Protocol: 2, DisableIdentity: true,
 	})
 	t.Cleanup(func() { red.Close() })
 	for key, want := range map[string]string{"red": "", "blue": "NOPERM"} {

@@ -41,7 +41,7 @@ func as(t *testing.T, server *redistest.Server, name string) *redis.Client {
 	}
 	client := redis.NewClient(&redis.Options{
 		Addr: server.Addr, Username: name, Password: password, Protocol: 2,
-		DisableIndentity: true,
+		DisableIdentity: true,
 	})
 	t.Cleanup(func() { client.Close() })
 	return client

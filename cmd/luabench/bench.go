@@ -51,7 +51,7 @@ type runner struct {
 // newBench connects to a server. When the context ends, so do the connections.
 func newBench(ctx context.Context, addr string, all []*subject, e effort, load shape) (*bench, error) {
 	b := &bench{effort: e, shape: load, client: redis.NewClient(&redis.Options{
-		Addr: addr, Password: os.Getenv("REDISCLI_AUTH"), Protocol: 2, DisableIndentity: true,
+		Addr: addr, Password: os.Getenv("REDISCLI_AUTH"), Protocol: 2, DisableIdentity: true,
 		PoolSize: load.connections + 1, MaxRetries: -1, ReadTimeout: -1, WriteTimeout: -1,
 	})}
 	context.AfterFunc(ctx, b.close)

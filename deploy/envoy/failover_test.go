@@ -29,7 +29,7 @@ func TestFailover(t *testing.T) {
 	}
 
 	primary.Kill()
-	if err := replica.Client().SlaveOf(ctx, "NO", "ONE").Err(); err != nil {
+	if err := replica.Client().ReplicaOf(ctx, "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Wait(t, patience, func() error {

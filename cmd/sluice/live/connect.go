@@ -41,7 +41,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		Addrs:    o.Addresses,
 		Username: o.User, Password: o.Password, DB: o.Database,
 		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
-		MaxRetries: 1, DisableIndentity: true, // CLIENT SETINFO, which the plugin's user may not
+		MaxRetries: 1, DisableIdentity: true, // CLIENT SETINFO, which the plugin's user may not
 		Protocol: 2, ContextTimeoutEnabled: true,
 	}
 	if o.TLS {

@@ -34,11 +34,11 @@ type simRule struct {
 
 func costOf(r *simRequest) int64 { return r.cost }
 
-// tokensOf is the settled cost of a reservation: it stands where no answer came.
+// tokensOf is the settled cost of a reservation.
 func tokensOf(r *simRequest) int64 {
 	switch {
-	case r.cost == 0 || r.status == "":
-		return r.cost
+	case r.cost == 0:
+		return 0
 	case r.tokens >= 0:
 		return min(r.tokens, 8)
 	}
@@ -277,7 +277,6 @@ type simConfig struct {
 
 	streamAge string
 	leases    []string
-	crowds    bool // it is for crowds: what Redis is not asked about in time is admitted
 }
 
 // ownFailure reports whether a rule may have a failure mode of its own.
@@ -312,15 +311,9 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	if random.IntN(3) == 0 {
 		c.leases = []string{"400ms", "20ms"}
 	}
-	if c.crowds = c.redis && random.IntN(8) == 0; c.crowds {
-		c.modes, c.pending = []string{"allow"}, 1+random.Int64N(16)
-	}
 	c.addRules(random, tenths)
 	return c
 }
-
-// crowdedRules are those that a crowd can exceed.
-var crowdedRules = []string{"quota", "claims", "figures", "classes", "fleet", "tenants"}
 
 // addRules draws the rules, and their order.
 func (c *simConfig) addRules(random *rand.Rand, tenths int) {
@@ -329,10 +322,7 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 		leases := strings.Contains(r.text, `"lease"`)
 		needsRedis := leases || strings.Contains(r.text, `"overrides"`)
 		share := tenths
-		switch {
-		case c.crowds && slices.Contains(crowdedRules, r.name):
-			share = 5
-		case leases:
+		if leases {
 			share = max(tenths, 3) // leases have rules of their own
 		}
 		if i > 0 && random.IntN(10) >= share {
@@ -342,7 +332,7 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 			continue
 		}
 		c.rules = append(c.rules, r)
-		mayHaveOwn := ownFailure && r.name != "expressed" && !leases && !c.crowds
+		mayHaveOwn := ownFailure && r.name != "expressed" && !leases
 		r.listed = random.IntN(3) == 0
 		if mayHaveOwn && random.IntN(6) == 0 {
 			r.text += `, "failure": "` + modes[random.IntN(3)] + `"`

@@ -61,7 +61,6 @@ type simulation struct {
 	emptied     bool  // Redis has lost its data
 
 	charged   map[string]int64 // by tag: of the first limit, without what was given back
-	shrunk    map[string]bool  // by tag: a bucket was counted anew with the size of a smaller limit, perhaps
 	batches   map[int64]int64  // by when a lease was granted: what it has charged and not returned
 	held      map[int64]int64  // the same, whatever workers know of it
 	admitted  map[string]int64 // by rule and identity, by certain verdicts
@@ -84,8 +83,7 @@ const lossMicros = 5 * time.Second
 // newSimulation draws a simulation.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	random := newRandom(seed)
-	drawn := newSimConfig(random)
-	setting := drawn.setting()
+	setting := newSimConfig(random).setting()
 	setting.Seed, setting.WithoutTime, setting.Workers = seed, random.IntN(8) == 0, 1+random.IntN(3)
 	v := newSimulationOf(t, setting)
 	v.random = random
@@ -96,9 +94,6 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		v.rates[i] = []int{0, 0, 2, 8}[v.random.IntN(4)]
 	}
 	v.rates[crowded] /= 4 // it is many steps
-	if drawn.crowds {
-		v.rates[crowded] = 8
-	}
 	return v
 }
 
@@ -111,7 +106,7 @@ func newSimulationOf(t *testing.T, s simSetting) *simulation {
 		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
 		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
 		passed: map[string]int{}, inFlight: map[string]int{}, signed: map[string]bool{},
-		rejected: map[remembered]time.Time{}, shrunk: map[string]bool{},
+		rejected: map[remembered]time.Time{},
 	}
 	v.redis = twinredis.New()
 	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, s.Password, s.WithoutTime
@@ -255,18 +250,6 @@ func (v *simulation) serveAll() {
 			if !c.gone && len(c.outbox) > 0 {
 				c.deliver(len(c.outbox))
 			}
-		}
-	}
-}
-
-// serveOnce has Redis answer what has been asked by now.
-func (v *simulation) serveOnce() {
-	for _, c := range slices.Clone(v.conns) {
-		if !c.gone && len(c.inbox) > 0 {
-			c.serve(1 << 20)
-		}
-		if !c.gone && len(c.outbox) > 0 {
-			c.deliver(len(c.outbox))
 		}
 	}
 }

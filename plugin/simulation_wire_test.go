@@ -247,7 +247,6 @@ func (v *simulation) ran(c *twinredis.Call) {
 		v.charged[string(c.Tag)] += unitsOf(c)
 	case c.Kind == twinredis.Refund:
 		v.charged[string(c.Tag)] -= unitsOf(c)
-		v.shrunk[string(c.Tag)] = v.config.readsSizes()
 	}
 	v.ranLease(c)
 }

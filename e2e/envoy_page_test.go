@@ -109,7 +109,7 @@ func TestEnvoyPageLimits(t *testing.T) {
 		).Replace(rules))
 		c.SetRedis(server.Addr)
 		c.SetWasm(testenv.WasmPath(t))
-		c.SetBridge(testenv.WasmPath(t))
+		c.Set(envoyconf.Bridge+"/vm_config/code/local/filename", filepath.Join(testenv.Root(t), "bridge", "bridge.wasm"))
 	}})
 	for _, v := range []struct {
 		what    string

@@ -130,7 +130,7 @@ func TestHeadersOnAnswersOfEnvoy(t *testing.T) {
 	if contentType := r.header.Get("content-type"); strings.Contains(contentType, "problem") {
 		t.Errorf("content-type %q, want that of Envoy's own 503", contentType)
 	}
-	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "9", "ratelimit": `"r";r=9;t=360`, "retry-after": ""})
+	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "9", "ratelimit": `"r";r=9;t=3240`, "retry-after": ""})
 }
 
 // TestHTTP2: many streams of one connection wait at once, and each gets its own

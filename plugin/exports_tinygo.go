@@ -37,39 +37,11 @@ func pluginOf(contextID uint32) *plugin {
 //export proxy_abi_version_0_2_0
 func abiVersion() {}
 
-// allocate is memory for what the host returns: of the arena in a callback that keeps none of it, else of
-// Go's.
+// allocate is memory of Go's for what the host returns. It is not used again in the next callback: what a
+// tier may read that Redis names later is kept as it came.
 //
 //export proxy_on_memory_allocate
-func allocate(size uint32) *byte {
-	if arena.open && size < uint32(len(arena.memory))-arena.used {
-		at := arena.used
-		arena.used += (size + 7) &^ 7
-		return &arena.memory[at]
-	}
-	return &make([]byte, max(size, 1))[0]
-}
-
-// Bound: bytes that one callback has from the arena. Beyond it, it has them from the heap. Protects
-// the collector from garbage of every request.
-const arenaBytes = 4096
-
-// arena is memory that the next callback uses again. It is open in the callbacks with request headers and
-// with Redis' replies, the two that have Envoy return most: nothing that they read of it outlives them.
-var arena struct {
-	memory [arenaBytes]byte
-	used   uint32
-	open   bool
-}
-
-// openArena reports whether it has opened the arena, which it has not if that is open in a callback around
-// this one: then that one closes it.
-func openArena() (opened bool) {
-	if opened = !arena.open; opened {
-		arena.open, arena.used = true, 0
-	}
-	return opened
-}
+func allocate(size uint32) *byte { return &make([]byte, max(size, 1))[0] }
 
 //export proxy_on_vm_start
 func onVMStart(_, _ uint32) bool { return true }
@@ -108,9 +80,7 @@ func onTick(contextID uint32) {
 func onRequestHeaders(contextID, count, end uint32) (action uint32) {
 	callbackBegins()
 	if r := live.get(contextID); r != nil {
-		opened := openArena()
 		action = uint32(r.OnHttpRequestHeaders(int(count), end != 0))
-		arena.open = arena.open && !opened
 	}
 	callbackEnds()
 	return action
@@ -155,9 +125,7 @@ func onDone(contextID uint32) (done bool) {
 func onGrpcReceive(contextID, token, size uint32) {
 	callbackBegins()
 	if l := thisVM.streaming(contextID); l != nil {
-		opened := openArena()
 		l.received(token, thisVM.host.buffer(grpcMessage, 0, size))
-		arena.open = arena.open && !opened
 	}
 	acting = unknown
 	callbackEnds()

@@ -138,7 +138,7 @@ func TestDesignExample(t *testing.T) {
 		})
 		w.expect("a costly call", api("x-api-key", "k", "x-cost", "20").end(), result{
 			Status: 200, Outcome: "allowed", Limit: 20, Remaining: 0, Reset: 2,
-			Draft: []member{second(0, 2), hour(980, 7200), global(4998, 1)},
+			Draft: []member{second(0, 1), hour(980, 3600), global(4998, 1)},
 		})
 		x := api("x-api-key", "k", "x-cost", "3")
 		if got, want := x.local().Body, `{"error":"slow down"}`; got != want {
@@ -146,12 +146,12 @@ func TestDesignExample(t *testing.T) {
 		}
 		w.expect("one more", x.end(), result{
 			Status: 429, Outcome: "limited:per-user", Limit: 20, Remaining: 0, Reset: 2, RetryAfter: 1,
-			Draft:       []member{second(0, 2), hour(980, 7200), global(4998, 1)},
+			Draft:       []member{second(0, 1), hour(980, 3600), global(4998, 1)},
 			ContentType: "application/json", Others: wasmhost.Pairs{{"x-reason", "quota"}},
 		})
 		w.expect("more than ever", api("x-api-key", "new", "x-cost", "21").end(), result{
 			Status: 429, Outcome: "limited:per-user", Limit: 20, Remaining: 20, Reset: 0,
-			Draft:       []member{second(20, 0), hour(1000, 0), global(4998, 1)},
+			Draft:       []member{second(20, 1), hour(1000, 3600), global(4998, 1)},
 			ContentType: "application/json", Others: wasmhost.Pairs{{"x-reason", "quota"}},
 		})
 	})

@@ -246,7 +246,10 @@ func (v *simulation) redirect(r *simRequest) {
 		return
 	}
 	v.logf("redirect %d", r.id)
-	headers := append(wasmhost.Pairs(nil), wasmhost.Request("GET", "/again", "x-user", r.user)...)
+	headers := wasmhost.Request("GET", "/again", "x-user", r.user)
+	if r.plan != "-" {
+		headers = append(headers, [2]string{"x-plan", r.plan})
+	}
 	r.exchange = &exchange{Stream: r.Redirect(302, headers, true), t: v.t}
 	if r.waits() || r.Local != nil {
 		v.fail("request %d, which was redirected, was decided again", r.id)

@@ -34,11 +34,11 @@ type simRule struct {
 
 func costOf(r *simRequest) int64 { return r.cost }
 
-// tokensOf is the settled cost of a reservation.
+// tokensOf is the settled cost of a reservation: it stands where no answer came.
 func tokensOf(r *simRequest) int64 {
 	switch {
-	case r.cost == 0:
-		return 0
+	case r.cost == 0 || r.status == "":
+		return r.cost
 	case r.tokens >= 0:
 		return min(r.tokens, 8)
 	}

@@ -68,8 +68,9 @@ func TestRedisHealth(t *testing.T) {
 	for _, want := range []string{`redis "redis" has evicted `, `redis "redis" uses `} {
 		testenv.Same(t, "how often the log says that "+want, strings.Count(s.Log(), want), 1)
 	}
-	testenv.Same(t, "workers that warn of the policy",
-		strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`), 2)
+	// Each worker that has had a request warns, and one of the two may have had none.
+	warnings := strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`)
+	testenv.Within(t, "workers that warn of the policy", float64(warnings), 1, 2)
 }
 
 // fill writes so many bytes in keys of 16 KB.

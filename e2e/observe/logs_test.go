@@ -28,6 +28,7 @@ var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"ev
 	`block, free, a factor .*\)$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" did not decide a request: \w+: .*\(logged at most ` +
 	`once a minute\)$` +
+	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis "\w+" cannot be used: \w+: .*; the failure mode applies$` +
 	`|\[warning\]\[wasm\].* wasm log(?: sluice)+: sluice: redis does not decide: \w+: .*; the failure mode applies, ` +
 	`next probe in \d+ms$`)
 

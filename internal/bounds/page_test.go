@@ -34,10 +34,10 @@ var notBounds = map[string]string{
 		logInfo logWarn logCritical statusOK statusNotFound statusCASMismatch
 		grpcMessage configuration
 		requestHeader responseHeader toTheEnd unknown clockMonotonic pointerSize
-		mainThread unanswered`,
+		unanswered`,
 	"answer":   "grpcResourceExhausted grpcUnavailable grpcUnimplemented denyRetrySeconds",
 	"calendar": "secondsOfDay firstSecond",
-	"config":   "millisecond second minute hour day manyNames",
+	"config":   "millisecond second minute hour day manyNames most",
 	"keyhash":  "odd",
 	"local": `
 		isDifference moreFollow firstBits otherBits fingerprintSize lifetimeOffset sizeOffset

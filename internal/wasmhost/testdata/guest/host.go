@@ -7,10 +7,6 @@ type logLevel = uint32
 
 const pluginConfiguration = 7
 
-// The plugin does not write bodies, and does not declare this call.
-//
-//go:wasmimport env proxy_set_buffer_bytes
-func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
 
 func ptr(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
 

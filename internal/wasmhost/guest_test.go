@@ -17,7 +17,11 @@ var (
 	guests   = map[string][]byte{}
 )
 
-// guest builds testdata/guest, once for each set of build tags. The plugin is built with custommalloc.
+// hostCallsOfPlugin are declarations of host calls.
+const hostCallsOfPlugin = "host_imports_tinygo.go"
+
+// guest builds testdata/guest with the plugin's own declarations of the host calls, once for each
+// set of build tags. The plugin is built with custommalloc.
 func guest(t testing.TB, tags string) []byte {
 	t.Helper()
 	guestsMu.Lock()
@@ -29,7 +33,9 @@ func guest(t testing.TB, tags string) []byte {
 	build := exec.Command(testenv.Tool(t, "tinygo"), "build", "-target="+filepath.Join(root, ".tools", "proxywasm.json"),
 		"-buildmode=c-shared", "-tags", tags, "-opt=2", "-no-debug", "-o", file, ".")
 	build.Dir = t.TempDir()
-	err := errors.Join(os.CopyFS(build.Dir, os.DirFS("testdata/guest")),
+	calls, err := os.ReadFile(filepath.Join(root, "plugin", hostCallsOfPlugin))
+	err = errors.Join(err, os.CopyFS(build.Dir, os.DirFS("testdata/guest")),
+		os.WriteFile(filepath.Join(build.Dir, hostCallsOfPlugin), calls, 0o600),
 		os.WriteFile(filepath.Join(build.Dir, "go.mod"), []byte("module guest\n\ngo 1.26\n"), 0o600))
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,10 @@ type logLevel = uint32
 
 const pluginConfiguration = 7
 
+// proxySetBufferBytes is the one host call here that the plugin does not make.
+//
+//go:wasmimport env proxy_set_buffer_bytes
+func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
 
 func ptr(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }
 

@@ -5,7 +5,8 @@ package main
 // What Envoy gives its guest: the host calls that the SDK lacks, and those of the
 // request path, where the SDK's allocate. Their results are written to variables
 // (https://github.com/proxy-wasm/spec/blob/main/abi-versions/v0.2.1/README.md).
-// host_tinygo.go, and for streams host_grpc_tinygo.go, put Go's types around them.
+// host_tinygo.go puts Go's types around them. The guest of wasmhost's tests is built with
+// this file, too.
 
 //go:wasmimport env proxy_grpc_stream
 func proxyGrpcStream(
@@ -21,9 +22,6 @@ func proxyGrpcCancel(token uint32) uint32
 
 //go:wasmimport env proxy_get_buffer_bytes
 func proxyGetBufferBytes(kind, start, maxLen uint32, data **byte, dataLen *uint32) uint32
-
-//go:wasmimport env proxy_set_buffer_bytes
-func proxySetBufferBytes(kind, start, length uint32, data *byte, dataLen uint32) uint32
 
 //go:wasmimport env proxy_get_header_map_value
 func proxyGetHeaderMapValue(kind uint32, name *byte, nameLen uint32, value **byte, valueLen *uint32) uint32

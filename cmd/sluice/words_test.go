@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// How many words a page may have, and all pages together: a reader in a hurry finds nothing in a page that
+// grows with each change. Shorten what is there before you raise a bound.
+const (
+	wordsOfPage = 6000
+	wordsOfAll  = 80_000
+)
+
+// wordsOf are the pages with bounds of their own: what every newcomer reads, and what is looked up.
+var wordsOf = map[string]int{
+	"README.md":             1200,
+	"docs/configuration.md": 12_500,
+	"docs/internals.md":     5000,
+}
+
+// TestWords counts the words of the pages that users and developers read, code and tables included.
+// The decisions are left out: each is for those who want to know why.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	root, all := testenv.Root(t), 0
+	for _, pattern := range []string{
+		"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "deploy/*/*.md",
+	} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, words := strings.TrimPrefix(file, root+"/"), len(strings.Fields(string(text)))
+			most := wordsOf[page]
+			if most == 0 {
+				most = wordsOfPage
+			}
+			testenv.Within(t, "the number of words of "+page, words, 1, most)
+			all += words
+		}
+	}
+	testenv.Within(t, "the number of words of all pages", all, wordsOfAll/2, wordsOfAll)
+}

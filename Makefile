@@ -193,7 +193,7 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 	@tools/fuzz.sh
 
 .PHONY: bench-lua
-bench-lua: tools ## what a check costs Redis, against the goals and redis_rate (REDIS_SERVER=... on that server, PUBLISH=1: show it in the documents)
+bench-lua: tools ## what a check costs Redis, beside redis_rate (REDIS_SERVER=... on that server, PUBLISH=1: show it in the documents)
 	@go run ./cmd/luabench$(if $(PUBLISH), -publish)
 
 # The algorithms as WebAssembly, in a file that a page opened from disk may load.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,9 +30,6 @@ var usual = shape{connections: 8, depth: 16}
 // effort is how much is done to measure.
 type effort struct{ rounds, checks, charges int }
 
-// baseEvery is after how many subjects the base is measured again.
-const baseEvery = 6
-
 // bench measures subjects on one server.
 type bench struct {
 	shape
@@ -40,29 +41,33 @@ type bench struct {
 	runners []*runner
 }
 
-// runner is a subject made ready to be sent, and what it took.
+// runner is a subject with its checks and what they took.
 type runner struct {
-	*subject
+	subject
 	batches  [][]call  // one for each connection
-	micros   []float64 // CPU time of the server per check, one for each measurement
-	multiple []float64 // the same in base's, one for each round
+	micros   []float64 // CPU time of the server per check, one for each round
+	multiple []float64 // the same in base's
 }
 
-// newBench connects to a server. When the context ends, so do the connections.
-func newBench(ctx context.Context, addr string, all []*subject, e effort, load shape) (*bench, error) {
+// newBench connects to a server, and brings the keys of all subjects into the state that is measured. When
+// the context ends, so do the connections.
+func newBench(ctx context.Context, addr string, all []subject, e effort, load shape) (*bench, error) {
 	b := &bench{effort: e, shape: load, client: redis.NewClient(&redis.Options{
 		Addr: addr, Password: os.Getenv("REDISCLI_AUTH"), Protocol: 2, DisableIdentity: true,
 		PoolSize: load.connections + 1, MaxRetries: -1, ReadTimeout: -1, WriteTimeout: -1,
 	})}
-	context.AfterFunc(ctx, b.close)
+	context.AfterFunc(ctx, func() { b.client.Close() })
 	for range load.connections {
 		b.conns = append(b.conns, b.client.Conn())
 	}
-	for _, s := range append([]*subject{base()}, all...) {
-		r, err := b.ready(ctx, s)
-		if err != nil {
-			b.close()
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+	for _, s := range append([]subject{base}, all...) {
+		r := &runner{subject: s, batches: make([][]call, b.connections)}
+		for i := range b.connections * b.depth {
+			if err := b.prime(ctx, s, identity(i)); err != nil {
+				b.client.Close()
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			r.batches[i/b.depth] = append(r.batches[i/b.depth], s.check(identity(i))...)
 		}
 		b.runners = append(b.runners, r)
 	}
@@ -70,28 +75,10 @@ func newBench(ctx context.Context, addr string, all []*subject, e effort, load s
 	return b, nil
 }
 
-func (b *bench) close() { _ = b.client.Close() }
-
-// ready brings the keys of the subject's identities into the state that is measured,
-// and holds the first answer against what is to be measured.
-func (b *bench) ready(ctx context.Context, s *subject) (*runner, error) {
-	if err := b.load(ctx, s); err != nil {
-		return nil, err
-	}
-	r := &runner{subject: s, batches: make([][]call, b.connections)}
-	for i := range b.connections * b.depth {
-		if err := b.prime(ctx, s, identity(i)); err != nil {
-			return nil, err
-		}
-		r.batches[i/b.depth] = append(r.batches[i/b.depth], s.check(identity(i))...)
-	}
-	return r, nil
-}
-
 func identity(i int) string { return fmt.Sprintf("user-%04d", i) }
 
-// prime makes the first check of an identity.
-func (b *bench) prime(ctx context.Context, s *subject, id string) error {
+// prime makes the first check of an identity, and holds the answer against what is to be measured.
+func (b *bench) prime(ctx context.Context, s subject, id string) error {
 	if s.prime != nil {
 		if err := b.call(ctx, s.prime(id)); err != nil {
 			return err
@@ -100,23 +87,16 @@ func (b *bench) prime(ctx context.Context, s *subject, id string) error {
 	return b.call(ctx, s.check(id))
 }
 
-// load has the server learn the scripts of a subject's checks.
-func (b *bench) load(ctx context.Context, s *subject) error {
-	for _, c := range s.check("") {
-		if c.script == "" {
-			continue
-		}
-		if err := b.client.ScriptLoad(ctx, c.script).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// call makes calls one by one.
+// call makes calls one by one. A script is loaded where the server does not have it.
 func (b *bench) call(ctx context.Context, calls []call) error {
 	for _, c := range calls {
 		reply := b.client.Do(ctx, c.command...)
+		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+			if err := b.client.ScriptLoad(ctx, c.script).Err(); err != nil {
+				return err
+			}
+			reply = b.client.Do(ctx, c.command...)
+		}
 		err := reply.Err()
 		if err == nil && c.accept != nil {
 			err = c.accept(reply)
@@ -128,16 +108,21 @@ func (b *bench) call(ctx context.Context, calls []call) error {
 	return nil
 }
 
-// measure runs the rounds, after one that only warms up.
+// measure runs the rounds, after one that only warms up. The base is measured before each subject, so that
+// what slows the machine for a while slows both.
 func (b *bench) measure(ctx context.Context) error {
 	for round := range b.rounds + 1 {
 		if round == 1 {
-			for _, r := range append(b.runners, b.base) {
+			b.base.micros = nil
+		}
+		for _, r := range b.runners {
+			if round == 1 {
 				r.micros, r.multiple = nil, nil
 			}
-		}
-		if err := b.round(ctx, round); err != nil {
-			return err
+			if err := errors.Join(b.run(ctx, b.base), b.run(ctx, r)); err != nil {
+				return err
+			}
+			r.multiple = append(r.multiple, r.micros[len(r.micros)-1]/b.base.micros[len(b.base.micros)-1])
 		}
 		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, b.rounds)
 	}
@@ -146,31 +131,6 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := b.call(ctx, r.check(identity(0))); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-	}
-	return nil
-}
-
-// round measures every subject once, beginning with another one each time, and
-// the base among them, so that what slows the machine for a while slows both.
-func (b *bench) round(ctx context.Context, n int) error {
-	first := len(b.base.micros)
-	for i := range b.runners {
-		if i%baseEvery == 0 {
-			if err := b.run(ctx, b.base); err != nil {
-				return err
-			}
-		}
-		if err := b.run(ctx, b.runners[(n*baseEvery+i)%len(b.runners)]); err != nil {
-			return err
-		}
-	}
-	bases := b.base.micros[first:]
-	unit := measure.Median(bases)
-	for _, micros := range bases {
-		b.base.multiple = append(b.base.multiple, micros/unit)
-	}
-	for _, r := range b.runners {
-		r.multiple = append(r.multiple, r.micros[len(r.micros)-1]/unit)
 	}
 	return nil
 }
@@ -212,20 +172,119 @@ func exchange(ctx context.Context, c redis.Cmdable, batch []call) error {
 	return err
 }
 
+// report prints what each subject costs, and keeps it.
+func (b *bench) report(out io.Writer, r *results) {
+	fmt.Fprintf(out, "CPU time of the server per check, in us, and in multiples of the first row: median (quartiles)\n\n")
+	r.Micros = hundredths(measure.Median(b.base.micros))
+	fmt.Fprintf(out, "%-40s %9.2f\n", b.base.name, r.Micros)
+	for _, one := range b.runners {
+		low, middle, high := measure.Quartiles(one.multiple)
+		fmt.Fprintf(out, "%-40s %9.2f %10.2f (%.2f-%.2f)\n", one.name, measure.Median(one.micros), middle, low, high)
+		r.Multiples[one.name] = hundredths(middle)
+	}
+	fmt.Fprintln(out)
+	of := func(name string) float64 { return r.Multiples[name] }
+	for _, ratio := range []struct {
+		name  string
+		value float64
+	}{
+		{"gcra, 3 limits: one call / 3 calls", of("gcra, 3 limits in one call") / of("gcra, 3 limits in 3 calls")},
+		{"gcra, 5 limits: one call / 5 calls", of("gcra, 5 limits in one call") / of("gcra, 5 limits in 5 calls")},
+		{"gcra, overrides - gcra", of("gcra, overrides") - of("gcra")},
+		{"gcra, an override that is known - gcra", of("gcra, an override that is known") - of("gcra")},
+	} {
+		r.Ratios[ratio.name] = hundredths(ratio.value)
+		fmt.Fprintf(out, "%-40s %20.2f\n", ratio.name, ratio.value)
+	}
+}
+
+func hundredths(value float64) float64 { return math.Round(value*100) / 100 }
+
+// plan measures Redis' CPU time of a check with the kernel's part in it: of checks that
+// come one by one, as from workers of Envoy that are not busy, and in batches, as from
+// those that are. It leaves no key behind.
+func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort) error {
+	loads := []shape{{clients, 1}, usual}
+	columns, server := make([][]*runner, len(loads)), ""
+	for i, load := range loads {
+		b, err := newBench(ctx, addr, planned(), e, load)
+		if err != nil {
+			return err
+		}
+		defer b.client.Close()
+		if err := b.measure(ctx); err != nil {
+			return err
+		}
+		if server, err = b.version(ctx); err != nil {
+			return err
+		}
+		columns[i] = b.runners
+		for _, r := range b.runners {
+			for _, c := range slices.Concat(r.batches...) {
+				if err := b.client.Del(ctx, c.keys...).Err(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n",
+		server, e.rounds)
+	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a "+
+		"write\n\n%-40s %10s %10s\n", clients, usual.connections, usual.depth, "", "one by one", "batched")
+	for i, r := range columns[0] {
+		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", r.name, measure.Median(r.micros), measure.Median(columns[1][i].micros))
+	}
+	return nil
+}
+
+// fewest is the least number of identities of which the mean is taken.
+const fewest = 10
+
+// size is what Redis' used_memory grows by for each identity, over many. That is
+// more than MEMORY USAGE says of its key, which leaves out the table of expiries
+// (https://redis.io/docs/latest/commands/memory-usage/). It empties Redis.
+func (b *bench) size(ctx context.Context, s subject) (bytes float64, err error) {
+	if err := b.client.Do(ctx, "FLUSHALL", "SYNC").Err(); err != nil {
+		return 0, err
+	}
+	for _, c := range s.check("") {
+		if err := b.client.ScriptLoad(ctx, c.script).Err(); err != nil {
+			return 0, err
+		}
+	}
+	before, err := b.usedMemory(ctx)
+	identities := b.charges/s.charges + fewest
+	for i := 0; i < identities && err == nil; i++ {
+		var more []call
+		for range s.charges - 1 {
+			more = append(more, s.check(identity(i))...)
+		}
+		if err = b.prime(ctx, s, identity(i)); err == nil {
+			err = exchange(ctx, b.client, more)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := b.usedMemory(ctx)
+	return math.Round((after - before) / float64(identities)), err
+}
+
+// settling is how long Redis may take to finish what it does on the side:
+// resizing tables, shrinking the buffers of connections.
+const settling = 300 * time.Millisecond
+
+// usedMemory returns the memory that Redis has allocated, in bytes.
+func (b *bench) usedMemory(ctx context.Context) (float64, error) {
+	time.Sleep(settling)
+	return b.number(ctx, "Memory", "used_memory")
+}
+
 // cpuMicros is the CPU time that the server has used, in user mode and in the kernel.
 func (b *bench) cpuMicros(ctx context.Context) (float64, error) {
 	system, err := b.number(ctx, "CPU", "used_cpu_sys")
 	user, userErr := b.number(ctx, "CPU", "used_cpu_user")
 	return (system + user) * 1e6, errors.Join(err, userErr)
-}
-
-// version names the server.
-func (b *bench) version(ctx context.Context) string {
-	server := b.client.InfoMap(ctx, "server")
-	if v := server.Item("Server", "valkey_version"); v != "" {
-		return "Valkey " + v
-	}
-	return "Redis " + server.Item("Server", "redis_version")
 }
 
 // number is a field of INFO that is a number. https://redis.io/docs/latest/commands/info/
@@ -235,4 +294,13 @@ func (b *bench) number(ctx context.Context, section, name string) (float64, erro
 		return 0, err
 	}
 	return strconv.ParseFloat(info.Item(section, name), 64)
+}
+
+// version names the server.
+func (b *bench) version(ctx context.Context) (string, error) {
+	server := b.client.InfoMap(ctx, "server")
+	if v := server.Item("Server", "valkey_version"); v != "" {
+		return "Valkey " + v, nil
+	}
+	return "Redis " + server.Item("Server", "redis_version"), server.Err()
 }

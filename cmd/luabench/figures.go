@@ -1,141 +1,152 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
-// shown makes the text of figures of results, and notes those that are not there.
-type shown struct {
-	*results
-	missing []string
+// recorded has the results published last.
+const recorded = "cmd/luabench/published.json"
+
+// results are the figures of a run, rounded as they are recorded.
+type results struct {
+	Server    string             `json:"server"`
+	Date      string             `json:"date"`
+	Load      string             `json:"load"` // averages, before and after
+	Rounds    int                `json:"rounds"`
+	Micros    float64            `json:"micros"`    // of the base
+	Multiples map[string]float64 `json:"multiples"` // of the base, by subject
+	Ratios    map[string]float64 `json:"ratios"`    // of subjects, or what one costs more than the other
+	Bytes     map[string]float64 `json:"bytes"`     // of an identity
 }
+
+// publish records the results, and shows them in the documents below root.
+func (r *results) publish(root string) error {
+	pages, err := r.pages()
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return pages.Publish(root, map[string]string{recorded: string(text) + "\n"})
+}
+
+// sentences are those of the documents that show results, a line each. A name within a function's is a
+// subject's; of several the range is shown.
+var sentences = map[string]string{
+	"docs/algorithms.md": `
+The lookup of an override adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of
+a penalty without strikes {{penalty}}
+| [§gcra§](#gcra) |…| {{bytes "gcra"}} | {{cost "gcra"}} |
+| [§token_bucket§](#token_bucket) |…| {{bytes "token_bucket"}} | {{cost "token_bucket"}} |
+| §token_bucket§, §step§ |…| {{bytes "token_bucket, refill step"}} | {{cost "token_bucket, refill step"}} |
+| §gcra§ or §token_bucket§, §queue§ |…| {{bytes "gcra, queue"}} | {{cost "gcra, queue"}} |
+| [§leaky_bucket§](#leaky_bucket) |…| {{bytes "leaky_bucket"}} | {{cost "leaky_bucket"}} |
+| §leaky_bucket§, §queue§ |…| {{bytes "leaky_bucket, queue"}} | {{cost "leaky_bucket, queue"}} |
+| [§sliding_window_counter§](#sliding_window_counter) |…| ` +
+		`{{bytes "sliding_window_counter, 1 sub_windows" "sliding_window_counter, 60 sub_windows"}} | ` +
+		`{{cost "sliding_window_counter" "sliding_window_counter, 60 sub_windows"}} |
+| [§sliding_window_log§](#sliding_window_log) |…| {{growing "sliding_window_log, %d entries"}} a unit | ` +
+		`from {{cost "sliding_window_log, 10 ms"}} |
+| [§fixed_window§](#fixed_window) |…| {{bytes "fixed_window" "fixed_window, first_request"}} | ` +
+		`{{cost "fixed_window" "fixed_window, first_request"}} |
+| [§concurrency§](#concurrency) |…| {{growing "concurrency, %d in flight"}} a request | ` +
+		`{{cost "concurrency, take and give back, 20 held"}} |`,
+	"docs/decisions/0002-scripts.md": `
+| §gcra§, §token_bucket§, §leaky_bucket§ | {{cost "gcra" "token_bucket" "leaky_bucket"}} | ` +
+		`{{cost "denied: gcra" "denied: token_bucket" "denied: leaky_bucket"}} |
+| §leaky_bucket§ with a queue | {{cost "leaky_bucket, queue"}} |
+| §sliding_window_counter§, 1, 10, 60 sub-windows | {{cost "sliding_window_counter"}}, ` +
+		`{{cost "sliding_window_counter, 10 sub_windows"}}, {{cost "sliding_window_counter, 60 sub_windows"}} | ` +
+		`{{cost "denied: sliding_window_counter"}} |
+| §fixed_window§ | {{cost "fixed_window" "fixed_window, first_request"}} | ` +
+		`{{cost "denied: fixed_window" "denied: fixed_window, first_request"}} |
+| §sliding_window_log§ | from {{cost "sliding_window_log, 10 ms"}} | {{cost "denied: sliding_window_log"}} |
+| §concurrency§ | {{cost "concurrency, take and give back, 20 held"}} with giving back | ` +
+		`{{cost "denied: concurrency"}} |
+| redis_rate v10's GCRA, in the same run | {{cost "redis_rate v10"}} |`,
+	"docs/decisions/0017-overrides.md": `
+The lookup adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of §EVALSHA 'return 1'§`,
+	"docs/decisions/0019-slots.md": `
+giving it back cost Redis {{cost "concurrency, take and give back, 20 held"}} times
+a refusal costs {{cost "denied: concurrency"}}. Reading`,
+	"docs/benchmarks.md": `
+three limits in one call are {{printf "%.2f" (index .Ratios "gcra, 3 limits: one call / 3 calls")}} of three calls`,
+}
+
+// heading stands below the table of the page on algorithms.
+const heading = `Medians of {{.Rounds}} rounds on {{.Server}}, {{.Date}}; load average {{.Load}}.
+§EVALSHA 'return 1'§ took {{printf "%.1f" .Micros}} µs. A rejection costs {{cost "denied: fixed_window" ` +
+	`"denied: fixed_window, first_request" "denied: sliding_window_counter" "denied: token_bucket" ` +
+	`"denied: leaky_bucket" "denied: gcra"}}, with a log {{cost "denied: sliding_window_log"}}, ` +
+	`with §concurrency§ {{cost "denied: concurrency"}}.
+`
 
 // pages are the documents that show results; an error if the run has not measured one of them.
 func (r *results) pages() (measure.Pages, error) {
-	s := &shown{results: r}
-	pages := measure.Pages{
-		"docs/algorithms.md":             s.algorithms(),
-		"docs/decisions/0002-scripts.md": {Sentences: s.scripts()},
-		"docs/decisions/0017-overrides.md": {Sentences: []string{
-			"The lookup adds " + s.lookup() + " of `EVALSHA 'return 1'`",
-		}},
-		"docs/decisions/0019-slots.md": {Sentences: []string{
-			"giving it back cost Redis " + s.cost("concurrency, take and give back, 20 held") + " times",
-			"a refusal costs " + s.cost("denied: concurrency") + ". Reading",
-		}},
-		"docs/benchmarks.md": {Sentences: []string{fmt.Sprintf(
-			"three limits in one call are %.2f of three calls", s.of(s.Ratios, "gcra, 3 limits: one call / 3 calls"),
-		)}},
+	pages := measure.Pages{}
+	for name, text := range sentences {
+		shown, err := r.shown(text)
+		if err != nil {
+			return nil, err
+		}
+		pages[name] = measure.Page{Sentences: strings.Split(shown, "\n")[1:]}
 	}
-	if len(s.missing) > 0 {
-		return nil, fmt.Errorf("not measured: %s", strings.Join(s.missing, ", "))
-	}
-	return pages, nil
+	page := pages["docs/algorithms.md"]
+	page.Begins = "<!-- \"make bench-lua PUBLISH=1\" writes this, and the numbers of the table. -->\n"
+	var err error
+	page.Text, err = r.shown(heading)
+	pages["docs/algorithms.md"] = page
+	return pages, err
 }
 
-// of is a result by its name.
-func (s *shown) of(all map[string]float64, name string) float64 {
-	value, ok := all[name]
-	if !ok {
-		s.missing = append(s.missing, name)
+// shown puts figures into a text, in which § stands for a backtick.
+func (r *results) shown(text string) (string, error) {
+	var missing []string
+	of := func(all map[string]float64, name string) float64 {
+		value, ok := all[name]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return value
 	}
-	return value
-}
-
-// cost is the range of what subjects cost, in multiples of the base.
-func (s *shown) cost(names ...string) string { return s.span(s.Multiples, "%.1f", names) }
-
-// bytes are the sizes of subjects, from the least to the most.
-func (s *shown) bytes(names ...string) string { return s.span(s.Bytes, "%.0f", names) }
-
-// span is one number, or two that differ as they are written: the least and the most.
-func (s *shown) span(all map[string]float64, format string, names []string) string {
-	low, high := s.of(all, names[0]), 0.0
-	for _, name := range names {
-		low, high = min(low, s.of(all, name)), max(high, s.of(all, name))
+	// span is one number, or two that differ as they are written: the least and the most.
+	span := func(all map[string]float64, format string) func(names ...string) string {
+		return func(names ...string) string {
+			var values []float64
+			for _, name := range names {
+				values = append(values, of(all, name))
+			}
+			from, to := fmt.Sprintf(format, slices.Min(values)), fmt.Sprintf(format, slices.Max(values))
+			if from == to {
+				return from
+			}
+			return from + " to " + to
+		}
 	}
-	from, to := fmt.Sprintf(format, low), fmt.Sprintf(format, high)
-	if from == to {
-		return from
-	}
-	return from + " to " + to
-}
-
-// growing is the size with one entry, and how much each more takes: few are packed, many are not.
-func (s *shown) growing(name, unit string) string {
-	one := s.of(s.Bytes, fmt.Sprintf(name, 1))
-	few := (s.of(s.Bytes, fmt.Sprintf(name, 128)) - one) / 127
-	many := s.of(s.Bytes, fmt.Sprintf(name, 1000)) / 1000
-	return fmt.Sprintf("%.0f, then %.0f to %.0f a %s", one, few, many, unit)
-}
-
-// lookup is the range of what looking up an override adds.
-func (s *shown) lookup() string {
-	return s.span(s.Ratios, "%.1f", []string{"gcra, overrides - gcra", "gcra, an override that is known - gcra"})
-}
-
-// algorithms are the figures of the page on algorithms.
-func (s *shown) algorithms() measure.Page {
-	page := measure.Page{
-		Begins: "<!-- \"make bench-lua PUBLISH=1\" writes this, and the numbers of the table. -->\n",
-		Text: fmt.Sprintf("Medians of %d rounds on %s, %s; load average %s.\n`EVALSHA 'return 1'` took %.1f µs. "+
-			"A rejection costs %s, with a log %s, with `concurrency` %s.\n", s.Rounds, s.Server, s.Date, s.Load, s.Micros,
-			s.cost("denied: fixed_window", "denied: fixed_window, first_request", "denied: sliding_window_counter",
-				"denied: token_bucket", "denied: leaky_bucket", "denied: gcra"),
-			s.cost("denied: sliding_window_log"), s.cost("denied: concurrency")),
-		Sentences: []string{
-			"The lookup of an override adds " + s.lookup() + " of",
-			fmt.Sprintf("a penalty without strikes %.1f", s.of(s.Multiples, "gcra, penalty")-s.of(s.Multiples, "gcra")),
+	functions := template.FuncMap{
+		"cost": span(r.Multiples, "%.1f"), "bytes": span(r.Bytes, "%.0f"), "ratio": span(r.Ratios, "%.1f"),
+		"penalty": func() string {
+			return fmt.Sprintf("%.1f", of(r.Multiples, "gcra, penalty")-of(r.Multiples, "gcra"))
+		},
+		// The size with one entry, and how much each more takes: few are packed, many are not.
+		"growing": func(name string) string {
+			one := of(r.Bytes, fmt.Sprintf(name, 1))
+			few := (of(r.Bytes, fmt.Sprintf(name, 128)) - one) / 127
+			return fmt.Sprintf("%.0f, then %.0f to %.0f", one, few, of(r.Bytes, fmt.Sprintf(name, 1000))/1000)
 		},
 	}
-	for _, row := range []struct{ name, bytes, cost string }{
-		{"[`gcra`](#gcra)", s.bytes("gcra"), s.cost("gcra")},
-		{"[`token_bucket`](#token_bucket)", s.bytes("token_bucket"), s.cost("token_bucket")},
-		{"`token_bucket`, `step`", s.bytes("token_bucket, refill step"), s.cost("token_bucket, refill step")},
-		{"`gcra` or `token_bucket`, `queue`", s.bytes("gcra, queue"), s.cost("gcra, queue")},
-		{"[`leaky_bucket`](#leaky_bucket)", s.bytes("leaky_bucket"), s.cost("leaky_bucket")},
-		{"`leaky_bucket`, `queue`", s.bytes("leaky_bucket, queue"), s.cost("leaky_bucket, queue")},
-		{
-			"[`sliding_window_counter`](#sliding_window_counter)",
-			s.bytes("sliding_window_counter, 1 sub_windows", "sliding_window_counter, 60 sub_windows"),
-			s.cost("sliding_window_counter", "sliding_window_counter, 60 sub_windows"),
-		},
-		{
-			"[`sliding_window_log`](#sliding_window_log)", s.growing("sliding_window_log, %d entries", "unit"),
-			"from " + s.cost("sliding_window_log, 10 ms"),
-		},
-		{
-			"[`fixed_window`](#fixed_window)", s.bytes("fixed_window", "fixed_window, first_request"),
-			s.cost("fixed_window", "fixed_window, first_request"),
-		},
-		{
-			"[`concurrency`](#concurrency)", s.growing("concurrency, %d in flight", "request"),
-			s.cost("concurrency, take and give back, 20 held"),
-		},
-	} {
-		page.Sentences = append(page.Sentences, fmt.Sprintf("| %s |…| %s | %s |", row.name, row.bytes, row.cost))
+	var shown strings.Builder
+	err := template.Must(template.New("").Funcs(functions).Parse(strings.ReplaceAll(text, "§", "`"))).Execute(&shown, r)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("not measured: %s", strings.Join(missing, ", "))
 	}
-	return page
-}
-
-// scripts are the rows of the table of decision 2: admitted and rejected.
-func (s *shown) scripts() []string {
-	return []string{
-		"| `gcra`, `token_bucket`, `leaky_bucket` | " + s.cost("gcra", "token_bucket", "leaky_bucket") + " | " +
-			s.cost("denied: gcra", "denied: token_bucket", "denied: leaky_bucket") + " |",
-		"| `leaky_bucket` with a queue | " + s.cost("leaky_bucket, queue") + " |",
-		"| `sliding_window_counter`, 1, 10, 60 sub-windows | " + s.cost("sliding_window_counter") + ", " +
-			s.cost("sliding_window_counter, 10 sub_windows") + ", " + s.cost("sliding_window_counter, 60 sub_windows") +
-			" | " + s.cost("denied: sliding_window_counter") + " |",
-		"| `fixed_window` | " + s.cost("fixed_window", "fixed_window, first_request") + " | " +
-			s.cost("denied: fixed_window", "denied: fixed_window, first_request") + " |",
-		"| `sliding_window_log` | from " + s.cost("sliding_window_log, 10 ms") + " | " +
-			s.cost("denied: sliding_window_log") + " |",
-		"| `concurrency` | " + s.cost("concurrency, take and give back, 20 held") + " with giving back | " +
-			s.cost("denied: concurrency") + " |",
-		"| redis_rate v10's GCRA, in the same run | " + s.cost(peerName) + " |",
-	}
+	return shown.String(), err
 }

@@ -2,32 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
-func TestScriptIn(t *testing.T) {
-	t.Parallel()
-	got, err := scriptIn("package x\nvar allowN = redis.NewScript(`one`)\nvar other = redis.NewScript(`two`)\n")
-	if got != "one" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	for _, source := range []string{"", "var other = redis.NewScript(`two`)", "var allowN = redis.NewScript(`one"} {
-		if got, err := scriptIn(source); err == nil {
-			t.Errorf("%q: got %q, want an error", source, got)
-		}
-	}
-}
-
-// standIn answers as redis_rate's script does.
-const standIn = "return {1, 0, '-1', '0.001'}"
-
 func TestEverySubjectIsMeasured(t *testing.T) {
 	t.Parallel()
-	all := subjects(standIn)
+	all := subjects()
 	var out strings.Builder
 	found, err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all,
 		effort{rounds: 2, checks: 1, charges: 1})
@@ -37,19 +24,9 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	if _, err := found.pages(); err != nil {
 		t.Errorf("the documents: %v", err)
 	}
-	for _, s := range all {
+	for _, s := range append(all, sizes()...) {
 		if !strings.Contains(out.String(), "\n"+s.name+" ") {
 			t.Errorf("no row for %s", s.name)
-		}
-	}
-	for _, s := range rememberings() {
-		if !strings.Contains(out.String(), "\n"+s.name+" ") {
-			t.Errorf("no size of %s", s.name)
-		}
-	}
-	for _, c := range comparisons {
-		if !strings.Contains(out.String(), "\n"+c.name+" ") {
-			t.Errorf("no row for %s", c.name)
 		}
 	}
 	if t.Failed() {
@@ -62,12 +39,14 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 func TestWrongAnswersEndTheRun(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
-	used := denying("used up", 0, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
+	used := denying("used up", algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
 	used.prime = nil
-	fails := &subject{name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
-	wrong := redisRate("return {0, 0, '1', '1'}")
-	for _, s := range []*subject{used, fails, wrong} {
-		_, err := benchOn(context.Background(), &strings.Builder{}, addr, []*subject{s},
+	fails := subject{name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
+	wrong := subject{name: "wrong", check: func(string) []call {
+		return []call{{command: []any{"PING"}, accept: func(*redis.Cmd) error { return errors.New("want more") }}}
+	}}
+	for _, s := range []subject{used, fails, wrong} {
+		_, err := benchOn(context.Background(), &strings.Builder{}, addr, []subject{s},
 			effort{rounds: 1, checks: 1, charges: 1})
 		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
 			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)

@@ -1,8 +1,7 @@
 // Luabench measures what the scripts cost Redis: CPU time of the server per
-// check, as multiples of EVALSHA 'return 1' in the same run, held against the
-// project's goals. It starts a redis-server of its own: the one that
-// REDIS_SERVER names, else the one on PATH ("make bench-lua" puts .tools/bin
-// first).
+// check, as multiples of EVALSHA 'return 1' in the same run, and the memory of
+// one identity. It starts a redis-server of its own: the one that REDIS_SERVER
+// names, else the one on PATH ("make bench-lua" puts .tools/bin first).
 //
 // What a multiple comes to depends on the machine's load far less than a time
 // does, yet not nothing: nothing here fails for being slow. The exit status is
@@ -27,9 +26,9 @@ import (
 
 // options are those of the command line.
 type options struct {
-	rounds, clients           int
-	addr                      string
-	memory, capacity, publish bool
+	rounds, clients   int
+	addr              string
+	capacity, publish bool
 }
 
 func main() {
@@ -37,7 +36,6 @@ func main() {
 	defer stop()
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 15, "how often each subject is measured")
-	flag.BoolVar(&o.memory, "memory", false, "measure sizes alone")
 	flag.BoolVar(&o.capacity, "capacity", false, "measure what docs/capacity.md plans with, alone")
 	flag.StringVar(&o.addr, "addr", "",
 		"with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its "+
@@ -58,23 +56,16 @@ func (o options) run(ctx context.Context) error {
 	switch {
 	case min(o.rounds, o.clients) < 1:
 		return fmt.Errorf("-rounds %d -connections %d: want more", o.rounds, o.clients)
-	case o.publish && (o.capacity || o.memory):
-		return errors.New("-publish: want a run of everything, without -capacity and -memory")
+	case o.publish && o.capacity:
+		return errors.New("-publish: want a run of everything, without -capacity")
 	case o.capacity && o.addr != "":
 		return plan(ctx, os.Stdout, o.addr, o.clients, e)
-	case o.capacity:
-		return onServer(ctx, func(addr string) error { return plan(ctx, os.Stdout, addr, o.clients, e) })
-	}
-	var all []*subject
-	if !o.memory {
-		peer, err := redisRateScript(ctx)
-		if err != nil {
-			return err
-		}
-		all = subjects(peer)
 	}
 	return onServer(ctx, func(addr string) error {
-		found, err := benchOn(ctx, os.Stdout, addr, all, e)
+		if o.capacity {
+			return plan(ctx, os.Stdout, addr, o.clients, e)
+		}
+		found, err := benchOn(ctx, os.Stdout, addr, subjects(), e)
 		if err != nil || !o.publish {
 			return err
 		}
@@ -82,28 +73,35 @@ func (o options) run(ctx context.Context) error {
 	})
 }
 
-// benchOn measures on the server at addr, prints what it found, and returns it: sizes alone if there
-// are no subjects.
-func benchOn(ctx context.Context, out io.Writer, addr string, all []*subject, e effort) (*results, error) {
-	before := measure.Load()
+// benchOn measures on the server at addr, which it empties, prints what it found, and returns it.
+func benchOn(ctx context.Context, out io.Writer, addr string, all []subject, e effort) (*results, error) {
+	r := &results{
+		Date: time.Now().UTC().Format(time.DateOnly), Load: measure.Load() + " before, ", Rounds: e.rounds,
+		Multiples: map[string]float64{}, Ratios: map[string]float64{}, Bytes: map[string]float64{},
+	}
 	b, err := newBench(ctx, addr, all, e, usual)
 	if err != nil {
 		return nil, err
 	}
-	defer b.close()
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", b.version(ctx), e.rounds, e.checks,
-		b.connections, b.depth)
-	if len(all) > 0 {
-		if err := b.measure(ctx); err != nil {
-			return nil, err
-		}
-		b.report(out)
-	}
-	sizes, err := b.reportMemory(ctx, out)
-	if err != nil {
+	defer b.client.Close()
+	if r.Server, err = b.version(ctx); err != nil {
 		return nil, err
 	}
-	return b.results(ctx, before, sizes), nil
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", r.Server, e.rounds, e.checks,
+		b.connections, b.depth)
+	if err := b.measure(ctx); err != nil {
+		return nil, err
+	}
+	b.report(out, r)
+	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
+	for _, s := range sizes() {
+		if r.Bytes[s.name], err = b.size(ctx, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(out, "%-40s %9.0f\n", s.name, r.Bytes[s.name])
+	}
+	r.Load += measure.Load() + " after"
+	return r, nil
 }
 
 // startLimit bounds the wait for the server to answer.

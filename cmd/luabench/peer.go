@@ -2,72 +2,53 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
 
-// The peer is redis_rate v10 (BSD-2-Clause), the usual GCRA of Go programs on
-// Redis. Its script is taken out of the module as published, which the sum
-// pins. https://github.com/go-redis/redis_rate
-const (
-	peerName   = "redis_rate v10"
-	peerModule = "github.com/go-redis/redis_rate/v10@v10.0.1"
-	peerSum    = "h1:calPxi7tVlxojKunJwQ72kwfozdy25RjA0bCj1h0MUo="
-)
+// The peer is redis_rate v10, the usual GCRA of Go programs on Redis. https://github.com/go-redis/redis_rate
+const peerName = "redis_rate v10"
 
-// redisRateScript returns the script behind redis_rate's Limiter.AllowN.
-func redisRateScript(ctx context.Context) (string, error) {
-	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", peerModule)
-	download.Dir = os.TempDir() // outside of this module, whose go.sum has nothing to do with it
-	text, err := download.Output()
-	var module struct{ Dir, Sum, Error string }
-	if jsonErr := json.Unmarshal(text, &module); jsonErr != nil || module.Sum != peerSum {
-		return "", fmt.Errorf("the peer %s: sum %q (want %s): %s %w", peerModule, module.Sum, peerSum, module.Error,
-			errors.Join(err, jsonErr))
-	}
-	source, err := os.ReadFile(filepath.Join(module.Dir, "lua.go"))
-	if err != nil {
-		return "", err
-	}
-	return scriptIn(string(source))
+// recorder is a Redis that learns the script and the arguments of the peer's calls.
+type recorder struct {
+	redis.Cmdable
+
+	script string
+	args   []string
 }
 
-// scriptIn returns the script that Go source assigns to allowN.
-func scriptIn(source string) (string, error) {
-	_, rest, begins := strings.Cut(source, "var allowN = redis.NewScript(`")
-	script, _, ends := strings.Cut(rest, "`")
-	if !begins || !ends {
-		return "", errors.New("redis_rate: no script allowN in lua.go")
-	}
-	return script, nil
+// EvalSha knows no script, so that the peer sends it.
+func (r *recorder) EvalSha(ctx context.Context, _ string, _ []string, _ ...any) *redis.Cmd {
+	reply := redis.NewCmd(ctx)
+	reply.SetErr(redis.ErrNoScript)
+	return reply
 }
 
-// redisRate calls the peer's script as its AllowN does, for 1000 a second.
-func redisRate(script string) *subject {
+// Eval keeps the script.
+func (r *recorder) Eval(ctx context.Context, script string, _ []string, args ...any) *redis.Cmd {
+	r.script, r.args = script, nil
+	for _, arg := range args {
+		r.args = append(r.args, fmt.Sprint(arg))
+	}
+	return r.EvalSha(ctx, "", nil)
+}
+
+// redisRate calls the peer's script as its Allow does, for 1000 a second.
+func redisRate() subject {
+	var r recorder
+	_, _ = redis_rate.NewLimiter(&r).Allow(context.Background(), "", redis_rate.Limit{
+		Rate: busy, Burst: bigBurst, Period: second * 1000,
+	})
 	admitted := func(reply *redis.Cmd) error {
 		if values, _ := reply.Slice(); len(values) == 0 || values[0] != int64(1) {
 			return fmt.Errorf("its reply is %v (want 1 first)", values)
 		}
 		return nil
 	}
-	return &subject{name: peerName, check: func(id string) []call {
+	return subject{name: peerName, check: func(id string) []call {
 		key := "rl:{redisrat|" + id + "}:gcra:1s" // as long as ours: it is the scripts that are compared
-		return []call{evalsha(script, []string{key}, []string{fmt.Sprint(bigBurst), "1000", "1", "1"}, admitted)}
-	}}
-}
-
-// incrby does as envoyproxy/ratelimit does on Redis: two commands, pipelined,
-// and no script. https://github.com/envoyproxy/ratelimit
-func incrby() *subject {
-	return &subject{name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {
-		key := "domain_key_" + id + "_1700000000"
-		return []call{command("INCRBY", key, "1"), command("EXPIRE", key, "3600")}
+		return []call{evalsha(r.script, []string{key}, r.args, admitted)}
 	}}
 }

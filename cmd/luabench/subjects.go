@@ -1,0 +1,314 @@
+package main
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
+
+// subject is one way to decide a request, whose cost is measured.
+type subject struct {
+	name    string
+	prime   func(id string) []call // brings an identity's keys into the state that is measured; may be nil
+	check   func(id string) []call
+	charges int // after how many checks the size of the state is measured
+}
+
+// call is one command.
+type call struct {
+	command []any
+	script  string                 // that EVALSHA names; "" for other commands
+	keys    []string               // of the script
+	accept  func(*redis.Cmd) error // returns why a reply is wrong; nil accepts any
+}
+
+// command is a call that may answer anything.
+func command(words ...any) call { return call{command: words} }
+
+// evalsha calls a script.
+func evalsha(source string, keys, args []string, accept func(*redis.Cmd) error) call {
+	sum := sha1.Sum([]byte(source))
+	words := []any{"EVALSHA", hex.EncodeToString(sum[:]), len(keys)}
+	for _, word := range slices.Concat(keys, args) {
+		words = append(words, word)
+	}
+	return call{words, source, keys, accept}
+}
+
+// rule is a policy with keys of its own.
+type rule struct {
+	*algo.Plan
+	tag string // as long for every rule, as the length of a key costs time and memory
+}
+
+// newRule makes a rule of limits and terms that are known to be right.
+func newRule(name string, terms algo.Terms, limits ...algo.Limit) rule {
+	p, err := algo.NewPlanWithTerms(limits, terms)
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", name, err))
+	}
+	return rule{p, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(name)))}
+}
+
+// keys are as the plugin builds them: those of the limits, then those of the terms.
+func (r rule) keys(id string) (keys []string) {
+	var suffixes []string
+	for _, l := range r.Limits() {
+		suffixes = append(suffixes, l.KeySuffix())
+	}
+	for _, suffix := range append(suffixes, r.TermSuffixes()...) {
+		keys = append(keys, fmt.Sprintf("rl:{%s|%s}%s", r.tag, id, suffix))
+	}
+	return keys
+}
+
+// firstNonce is as long as those of the plugin are.
+const firstNonce = int64(1) << 62
+
+// decide is a check that the limits must admit, or reject.
+func (r rule) decide(id string, nonce, cost int64, allowed bool) call {
+	args := r.CheckArgs(firstNonce+nonce, algo.Over{}, r.Each(cost))
+	if penalty := r.Terms().Penalty; penalty != nil {
+		args = append(append(args, penalty.Args()...), "")
+	}
+	return evalsha(r.Script().Source, r.keys(id), args, func(reply *redis.Cmd) error {
+		values, err := reply.Int64Slice()
+		if err != nil {
+			return err
+		}
+		ruling, err := r.ParseRuling(values, make([]algo.Decision, len(r.Limits())))
+		if err == nil && (ruling.By != algo.ByLimits || ruling.Allowed != allowed) {
+			err = fmt.Errorf("%+v, which is not what is to be measured", ruling)
+		}
+		return err
+	})
+}
+
+const (
+	second = 1e6 // us
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+
+	// A busy key: it holds a state at any time, and never uses it up.
+	busy     = 1000 // units a second
+	bigBurst = 1_000_000
+	plenty   = 100_000_000
+)
+
+// base is the unit of all figures.
+var base = subject{name: "EVALSHA 'return 1'", check: func(id string) []call {
+	return []call{evalsha("return 1", []string{"rl:{base|" + id + "}:none:1s"}, nil, nil)}
+}}
+
+func bucket(a algo.Algorithm, window int64) algo.Limit {
+	return algo.Limit{Algorithm: a, Units: busy * window / second, WindowMicros: window, Burst: bigBurst}
+}
+
+func queued(l algo.Limit) algo.Limit {
+	l.Queue, l.MaxDelayMicros = true, hour
+	return l
+}
+
+func stepped(l algo.Limit) algo.Limit {
+	l.Steps = true
+	return l
+}
+
+func fromFirst(l algo.Limit) algo.Limit {
+	l.FromFirstRequest = true
+	return l
+}
+
+var (
+	gcra    = bucket(algo.GCRA, second)
+	fixed   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}
+	daily   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
+	counter = algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour}
+	short   = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: second / 100}
+	long    = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
+	inUse   = algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
+	penalty = &algo.Penalty{After: 5, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
+)
+
+// planned are the limits that docs/capacity.md plans with.
+func planned() []subject {
+	return []subject{
+		allowing("fixed_window", daily),
+		allowing("gcra", gcra),
+		allowing("sliding_window_counter", counter),
+		allowing("two limits in one rule", gcra, counter),
+		allowing("three limits in one rule", gcra, counter, daily),
+		denying("denied: gcra", usedUp(algo.GCRA)),
+	}
+}
+
+// subjects are each algorithm and variant alone, the peer, limits under terms,
+// denials, and several limits in one call and in as many.
+func subjects() []subject {
+	all := []subject{
+		allowing("fixed_window", fixed),
+		allowing("fixed_window, first_request", fromFirst(fixed)),
+		counting("sliding_window_counter", hour, 1),
+		counting("sliding_window_counter, 10 sub_windows", 100*second, 10),
+		counting("sliding_window_counter, 60 sub_windows", 600*second, 60),
+		allowing("sliding_window_log, 10 ms", short),
+		allowing("token_bucket", bucket(algo.TokenBucket, second)),
+		allowing("leaky_bucket", bucket(algo.LeakyBucket, second)),
+		allowing("leaky_bucket, queue", queued(bucket(algo.LeakyBucket, second))),
+		allowing("token_bucket, refill step", stepped(bucket(algo.TokenBucket, second))),
+		allowing("gcra, queue", queued(gcra)),
+		allowing("gcra", gcra),
+		redisRate(),
+		{name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {
+			return []call{command("INCRBY", "domain_key_"+id, "1"), command("EXPIRE", "domain_key_"+id, "3600")}
+		}},
+		slots("concurrency, take and give back, 20 held", 20),
+		slots("concurrency, take and give back, 1000 held", 1000),
+		termed("gcra, overrides", algo.Terms{Overrides: true}, gcra),
+		overridden("gcra, an override that is known", "tier:pro"),
+		termed("gcra, penalty", algo.Terms{Penalty: penalty}, gcra),
+		denying("denied: fixed_window, first_request", fromFirst(usedUp(algo.FixedWindow))),
+		denying("denied: concurrency", algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
+		denying("denied: sliding_window_log", algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
+	}
+	for _, a := range []algo.Algorithm{
+		algo.FixedWindow, algo.SlidingWindowCounter, algo.TokenBucket, algo.LeakyBucket, algo.GCRA,
+	} {
+		all = append(all, denying("denied: "+a.String(), usedUp(a)))
+	}
+	var several []algo.Limit
+	for _, window := range []int64{second, 10 * second, minute, hour, day} {
+		several = append(several, bucket(algo.GCRA, window))
+	}
+	for _, n := range []int{3, 5} {
+		name := fmt.Sprintf("gcra, %d limits in %[1]d calls", n)
+		all = append(all,
+			allowing(fmt.Sprintf("gcra, %d limits in one call", n), several[:n]...),
+			subject{name: name, check: func(id string) (calls []call) {
+				for _, l := range several[:n] {
+					calls = append(calls, allowing(name, l).check(id)...)
+				}
+				return calls
+			}})
+	}
+	return all
+}
+
+// sizes are subjects whose states differ in size.
+func sizes() (all []subject) {
+	add := func(charges int, s subject) {
+		s.charges = charges
+		all = append(all, s)
+	}
+	add(1, allowing("fixed_window", fixed))
+	add(1, allowing("fixed_window, first_request", fromFirst(fixed)))
+	for _, n := range []int64{1, 60} {
+		add(1, counting(fmt.Sprintf("sliding_window_counter, %d sub_windows", n), hour, n))
+	}
+	// What has refilled leaves nothing behind: a unit takes 86 s here.
+	slow := func(a algo.Algorithm) algo.Limit {
+		return algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}
+	}
+	for _, a := range []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA} {
+		add(1, allowing(a.String(), slow(a)))
+	}
+	add(1, allowing("token_bucket, refill step", stepped(slow(algo.TokenBucket))))
+	add(1, allowing("leaky_bucket, queue", queued(slow(algo.LeakyBucket))))
+	add(1, allowing("gcra, queue", queued(slow(algo.GCRA))))
+	for _, n := range []int{1, 20, 128, 1000} {
+		name := fmt.Sprintf("concurrency, %d in flight", n)
+		r, nonce := newRule(name, algo.Terms{}, inUse), int64(0)
+		add(n, subject{name: name, check: func(id string) []call {
+			nonce++
+			return []call{r.decide(id, nonce, 1, true)}
+		}})
+	}
+	for _, n := range []int{1, 128, 1000} {
+		add(n, allowing(fmt.Sprintf("sliding_window_log, %d entries", n), long))
+	}
+	return all
+}
+
+// allowing is a rule of limits that admit what is measured.
+func allowing(name string, limits ...algo.Limit) subject {
+	return termed(name, algo.Terms{}, limits...)
+}
+
+// termed is allowing with terms.
+func termed(name string, terms algo.Terms, limits ...algo.Limit) subject {
+	r := newRule(name, terms, limits...)
+	return subject{name: name, check: func(id string) []call { return []call{r.decide(id, 0, 1, true)} }}
+}
+
+// usedUp is one unit a day.
+func usedUp(a algo.Algorithm) algo.Limit {
+	return algo.Limit{Algorithm: a, Units: 1, WindowMicros: day}
+}
+
+// denying is a rule of one limit that is used up, for a day.
+func denying(name string, l algo.Limit) subject {
+	r := newRule(name, algo.Terms{}, l)
+	return subject{
+		name:  name,
+		prime: func(id string) []call { return []call{r.decide(id, 0, l.Units, true)} },
+		check: func(id string) []call { return []call{r.decide(id, 0, 1, false)} },
+	}
+}
+
+// counting is a sliding window counter whose earlier sub-windows hold counts.
+func counting(name string, window, subWindows int64) subject {
+	l := algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: window, SubWindows: subWindows}
+	s, r := allowing(name, l), newRule(name, algo.Terms{}, l)
+	s.prime = func(id string) []call {
+		size := window / subWindows
+		newest := time.Now().UnixMicro()/size*size - size
+		state := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(newest)))
+		for range subWindows + 1 {
+			state = binary.LittleEndian.AppendUint32(state, 1)
+		}
+		return []call{command("SET", r.keys(id)[0], string(state))}
+	}
+	return s
+}
+
+// slots takes a slot and gives it back, while so many others are held.
+func slots(name string, held int64) subject {
+	r := newRule(name, algo.Terms{}, inUse)
+	return subject{
+		name: name,
+		prime: func(id string) (calls []call) {
+			for nonce := range held {
+				calls = append(calls, r.decide(id, nonce+1, 1, true))
+			}
+			return calls
+		},
+		check: func(id string) []call {
+			release := []string{fmt.Sprint(firstNonce), "1"}
+			return []call{r.decide(id, 0, 1, true), evalsha(algo.ReleaseScript().Source, r.keys(id), release, nil)}
+		},
+	}
+}
+
+// overridden is a rule whose checks are made for the override that is set.
+func overridden(name, value string) subject {
+	r := newRule(name, algo.Terms{Overrides: true}, gcra)
+	return subject{
+		name:  name,
+		prime: func(id string) []call { return []call{command("SET", r.keys(id)[1], value)} },
+		check: func(id string) []call {
+			c := r.decide(id, 0, 1, true)
+			c.command = append(c.command, value)
+			return []call{c}
+		},
+	}
+}

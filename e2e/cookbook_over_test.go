@@ -39,7 +39,7 @@ func cookbookRoutes(t *testing.T, heading, economy string) func(c *envoyconf.Con
 // TestCookbookEconomyCluster: what is over the limit reaches the economy cluster, with the header.
 func TestCookbookEconomyCluster(t *testing.T) {
 	t.Parallel()
-	const heading = "An economy cluster for who is over the limit"
+	const heading = "An economy cluster"
 	economy := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "economy "+r.Header.Get("x-lane"))
 	}))
@@ -59,7 +59,7 @@ func TestCookbookEconomyCluster(t *testing.T) {
 // TestCookbookStaticPage: visitors who are over the limit get a page, and programs a 429.
 func TestCookbookStaticPage(t *testing.T) {
 	t.Parallel()
-	const heading = "A static page for who is over the limit"
+	const heading = "A static page"
 	edit := cookbookRoutes(t, heading, "127.0.0.1:1")
 	plugin := strings.Replace(cookbook(t, heading), `"window": "1s", "burst": 30`, `"window": "1d", "burst": 2`, 1)
 	s := start(t, plugin, envoytest.Options{Redis: []string{}, Edit: edit})

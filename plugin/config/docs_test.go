@@ -95,11 +95,11 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	}
 }
 
-// TestDocumentedErrors holds the messages that the reference shows to be those
+// TestDocumentedErrors holds the messages that the page shows to be those
 // that are given.
 func TestDocumentedErrors(t *testing.T) {
 	t.Parallel()
-	const reference = "../../docs/configuration.md"
+	const reference = "../../docs/expressions.md"
 	_, err := Parse([]byte(`{"rules": [
 		{"name": "a", "exempt": true},
 		{"name": "b", "limts": [], "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]},

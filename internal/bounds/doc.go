@@ -1,4 +1,5 @@
-// Package bounds holds the numbers of the plugin to one page, docs/limits.md.
+// Package bounds holds the numbers of the plugin to two pages: README.md here has all of them,
+// docs/limits.md those that a user may meet.
 //
 // A constant of plugin, algo, redisresp or bridge that bounds something says so in its comment:
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-const root, pageFile = "../..", "../../docs/limits.md"
+const root, pageFile, usersFile = "../..", "README.md", "../../docs/limits.md"
 
 var all = sync.OnceValues(func() ([]*Number, error) { return Read(root, "plugin", "algo", "redisresp", "bridge") })
 
@@ -97,19 +97,18 @@ func TestBoundsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestPage: the page says what the code does.
+// TestPage: the pages say what the code does.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	testenv.Golden(t, pageFile, page(read(t)))
+	testenv.Golden(t, usersFile, usersPage(t, read(t)))
 }
 
-const pageHead = `# Limits
+const pageHead = `# Bounds
 
 Every number that bounds something in the plugin: how far it goes, what happens then, and what that
 protects. Nothing grows without one of them. The page is made from the comments of the constants
-(` + "`internal/bounds`" + `), and a test holds each to the others where they depend on each other.
-
-[configuration.md](configuration.md) has the bounds of fields beside the fields.
+("make golden"), and a test holds each to the others where they depend on each other.
 `
 
 func page(numbers []*Number) string {
@@ -128,6 +127,40 @@ func page(numbers []*Number) string {
 		value, unit := shown(n)
 		fmt.Fprintf(&text, "| `%s` (`%s`) | %s | %s | %s | %s |\n", n.Name, path.Base(n.File), value,
 			unit, n.Event, n.Protects)
+	}
+	return text.String()
+}
+
+const usersHead = `# Limits
+
+What a user may meet. [configuration.md](configuration.md) has the bounds of fields beside the fields;
+"internal/bounds/README.md" has every bound of the code. Both are made from the code.
+
+| what | bound | then |
+|---|---:|---|
+`
+
+// ofUsers are the bounds that a user may meet: in a configuration, then with requests, then with Redis.
+var ofUsers = strings.Fields(`
+	algo.MaxLimits config.maxOverLimits config.maxOverHeaders config.maxNetworks config.maxNameBytes
+	config.maxExpressionBytes regexsize.MaxBytes regexsize.maxInstructions config.maxNesting config.minSecretBytes
+	rule.maxIdentityBytes rule.requestUnits algo.logEntries algo.MaxOverrideBytes decide.maxKnown
+	deny.RejectionTTLMicros config.defaultDenyCacheSize lease.maxLeases
+	config.defaultTimeoutMicros config.defaultFailures config.defaultMaxPending redis.stalledTimeouts redis.settleMicros
+	local.DefaultPages local.DefaultPageBytes`)
+
+func usersPage(t *testing.T, numbers []*Number) string {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString(usersHead)
+	for _, name := range ofUsers {
+		i := slices.IndexFunc(numbers, func(n *Number) bool { return n.FullName() == name })
+		if i < 0 {
+			t.Fatalf("the code has no %s", name)
+		}
+		value, unit := shown(numbers[i])
+		event := strings.TrimPrefix(strings.Replace(numbers[i].Event, "Below", "below", 1), "Beyond it, ")
+		fmt.Fprintf(&text, "| %s | %s | %s |\n", unit, value, event)
 	}
 	return text.String()
 }

@@ -21,8 +21,8 @@ const (
 	// Bound: requests with commands in a worker's pipe, unless `max_pending` says otherwise. Beyond
 	// it, further requests wait in the worker. Protects Redis and the worker's memory.
 	defaultMaxPending = 4096
-	// Bound: failures within a second, unless `failures` says otherwise. Beyond it, the breaker
-	// opens. Protects requests from waiting for a Redis that fails.
+	// Bound: failures in a row, unless `failures` says otherwise. Beyond it, the breaker opens.
+	// Protects requests from waiting for a Redis that fails.
 	defaultFailures = 5
 )
 

@@ -331,8 +331,8 @@ type closing struct {
 }
 
 const (
-	// Bound: us between looks whether a configuration can end. Below it, Envoy has no timer.
-	// Protects memory.
+	// Bound: us between looks whether a configuration can end. Below it, looks come no sooner.
+	// Protects the worker.
 	closingTickMicros = 4_000
 	// Bound: us that a configuration outlives its end. Beyond it, what it had to give back is lost.
 	// Protects memory: Envoy keeps both configurations.

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Bound: identities that a worker follows. Beyond it, the one unused for longest gives its units
+// Bound: identities whose leases a worker follows. Beyond it, the one unused for longest gives its units
 // back. Protects memory.
 const maxLeases = 4096
 

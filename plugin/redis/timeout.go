@@ -12,10 +12,10 @@ package redis
 // connection.
 const stalledTimeouts = 3
 
-// minTickMicros is the finest timer Envoy offers; maxTickMicros keeps a long
-// timeout from being overrun by much.
+// A tick costs the worker, so a short timeout is looked at each minTickMicros at most; maxTickMicros
+// keeps a long timeout from being overrun by much.
 const (
-	// Bound: us between ticks. Below it, Envoy has no timer. Protects the worker.
+	// Bound: us between ticks of a timeout. Below it, ticks come no sooner. Protects the worker.
 	minTickMicros = 4_000
 	// Bound: us between ticks while something waits. Beyond it, no tick is put off. Protects
 	// requests from a timeout that ends late.

@@ -313,7 +313,7 @@ push: build ## push the image: make push IMAGE=ghcr.io/you/sluice:v1
 	@$(image) -push $(IMAGE)
 
 # What sluice-deploy.tar.gz holds: the files to deploy, the documents, and what these link to.
-release_files := deploy docs bridge README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md VERIFY.md LICENSE NOTICE envoy.yaml plugin/config/schema.json bench/results/published.md
+release_files := deploy docs bridge README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md VERIFY.md LICENSE NOTICE envoy.yaml plugin/config/schema.json bench/README.md bench/results/published.md
 
 .PHONY: release
 release: build ## collect plugin, image, command line, bill of materials, schema, deploy/, documents and checksums under dist/

@@ -18,11 +18,16 @@ func published(t *testing.T) *report {
 	return r
 }
 
-// TestDocumentsShowThePublishedRun holds tables and figures of the documents to the published results.
+// TestDocumentsShowThePublishedRun holds tables and figures of the documents to the published results,
+// and to the instructions that are recorded.
 func TestDocumentsShowThePublishedRun(t *testing.T) {
 	t.Parallel()
 	root, r := testenv.Root(t), published(t)
-	changed, err := r.pages().Changed(root)
+	counts, err := readCounts(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := r.pages(counts).Changed(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,5 +38,5 @@ func TestDocumentsShowThePublishedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testenv.Same(t, publishedRun+".md", string(text), r.markdown())
+	testenv.Same(t, publishedRun+".md", string(text), r.tables())
 }

@@ -44,7 +44,7 @@ const (
 	latencyLoad = "open"
 )
 
-// goals holds the figures against what the project aims at: docs/benchmarks.md.
+// goals holds the figures against what the project aims at.
 func (r *report) goals() []goal {
 	if len(r.Results[pair]) == 0 {
 		return r.besideGoals()

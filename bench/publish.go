@@ -11,11 +11,12 @@ import (
 	"github.com/sluiceproxy/sluice/internal/svg"
 )
 
-// The files of a run that is published, in the repository, and the page about the benchmark.
+// The files of a run that is published, in the repository, and the pages that show figures most.
 const (
 	publishedRun   = "bench/results/published"
 	publishedSVG   = "docs/img/bench.svg"
 	benchmarksPage = "docs/benchmarks.md"
+	readmePage     = "README.md"
 )
 
 // readRun reads a run's results, and works out what follows from them.
@@ -33,33 +34,32 @@ func readRun(file string) (*report, error) {
 	return r, nil
 }
 
-// publish makes a run the one that the documents show.
+// publish makes a run the one that the documents show, beside the instructions that are recorded.
 func (r *report) publish(root string) error {
-	record := map[string]string{publishedRun + ".md": r.markdown(), publishedSVG: r.chart()}
+	record := map[string]string{publishedRun + ".md": r.tables(), publishedSVG: r.chart()}
 	var err error
 	if record[publishedRun+".json"], err = r.json(); err != nil {
 		return err
 	}
-	return r.pages().Publish(root, record)
+	counts, err := readCounts(root)
+	if err != nil {
+		return err
+	}
+	return r.pages(counts).Publish(root, record)
 }
 
-// pages are the documents that show a run: its tables, and its figures in their text.
-func (r *report) pages() measure.Pages {
+// countsBegin stands before the table of instructions.
+const countsBegin = "<!-- The table is written by \"make count PUBLISH=1\". -->\n\n"
+
+// pages are the documents that show a run and what was counted: tables, and figures in their text.
+func (r *report) pages(counts tally) measure.Pages {
 	all := r.Results
 	median := func(setup string, q quantity) float64 { return all.spread(setup, mainLoad, q).Median }
 	check := func(setup string) float64 { return all.checkCost(setup, mainLoad).Median }
 	faster := all.fasterPair(mainLoad)
 	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
-	times := func(setup string) spread { return all.ratio(setup, faster, mainLoad, requestsPerSecond) }
-	part := all.checks(over, sluice, faster, mainLoad)
-	const begins = "<!-- \"make bench PUBLISH=1\" writes this. -->\n"
 	return measure.Pages{
-		"README.md": {Begins: begins, Text: r.readme() + "\n", Sentences: []string{
-			fmt.Sprintf("%.1f (%.1f to %.1f) times the throughput of Envoy's `ratelimit` filter with envoyproxy/ratelimit on "+
-				"the same two cores, for %.0f (%.0f to %.0f) %% of the CPU per check", times(sluice).Median, times(sluice).Min,
-				times(sluice).Max, 100*part.Median, 100*part.Min, 100*part.Max),
-			fmt.Sprintf("which a Redis Cluster needs, it is %.1f times", times(sluiceProxy).Median),
-		}},
+		readmePage: r.readme(counts),
 		"docs/scale.md": {Sentences: []string{
 			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
 				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
@@ -72,7 +72,7 @@ func (r *report) pages() measure.Pages {
 		"docs/capacity.md": {Sentences: []string{fmt.Sprintf(
 			"requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy),
 		)}},
-		benchmarksPage: {Begins: begins, Text: r.goalTable() + "\n", Sentences: []string{fmt.Sprintf(
+		benchmarksPage: {Begins: countsBegin, Text: counts.table() + "\n", Sentences: []string{fmt.Sprintf(
 			"Envoy spends %.0f µs of CPU on a request without a limiter, %.0f with a Wasm filter that does nothing, "+
 				"%.0f with Sluice and %.0f with the pair's filter, whose service then takes %.0f more. "+
 				"Redis takes %.0f for Sluice and %.0f for the pair",
@@ -82,29 +82,49 @@ func (r *report) pages() measure.Pages {
 	}
 }
 
-// readme is README's table of speed, and how it came about. How often the pair's requests fit into a
-// row's is the quotient of the two numbers that a reader sees.
-func (r *report) readme() string {
-	var b strings.Builder
-	b.WriteString("| | requests/s | ÷ the pair's | CPU a request: Envoy, service, Redis | p50, p99 at " +
-		fmt.Sprintf("%d/s |\n|---|---:|---:|---:|---:|\n", r.Rate))
-	pair := math.RoundToEven(r.Results.spread(r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond).Median)
-	for _, row := range []struct{ title, setup string }{
-		{"no limiter", unlimited},
-		{"**Sluice**", sluice},
-		{"Sluice through `redis_proxy`", sluiceProxy},
-		{"Sluice with leases", leased},
-		{"the pair", r.Results.fasterPair(mainLoad)},
-		{"Sluice, denied from memory", sluiceDenied},
-		{"the pair, denied from memory", pairDenied},
-	} {
-		at := func(load string, q quantity) float64 { return r.Results.spread(row.setup, load, q).Median }
-		requests := math.RoundToEven(at(mainLoad, requestsPerSecond))
-		fmt.Fprintf(&b, "| %s | %s | %.2f | %.0f, %.0f, %.0f µs | %.2f, %.1f ms |\n", row.title,
-			svg.Grouped(requests, 0), requests/pair, at(mainLoad, envoyCPU), at(mainLoad, serviceCPU), at(mainLoad, redisCPU),
-			at(latencyLoad, p50)/1000, at(latencyLoad, p99)/1000)
+// readme is what README shows: a table of speed, and two figures in its text.
+func (r *report) readme(counts tally) measure.Page {
+	faster := r.Results.fasterPair(mainLoad)
+	return measure.Page{
+		Begins: "<!-- \"make count PUBLISH=1\" and \"make bench PUBLISH=1\" write this. -->\n",
+		Text:   r.readmeTable(counts) + "\n",
+		Sentences: []string{fmt.Sprintf("%.2f of the instructions and %.1f times the requests per second",
+			float64(counts.Setups[sluice].sum())/float64(counts.Setups[pair].sum()),
+			r.Results.ratio(sluice, faster, mainLoad, requestsPerSecond).Median)},
 	}
-	fmt.Fprintf(&b, "\nMedians of `%s`, %s.\n%s", r.Command, r.Machine.Date, r.quality())
+}
+
+// readmeTable is README's table of speed, and how it came about. How often the pair's requests fit into a
+// row's is the quotient of the two numbers that a reader sees.
+func (r *report) readmeTable(counts tally) string {
+	var b strings.Builder
+	b.WriteString("| | 1000 instructions beyond no limiter | requests/s ÷ the pair's | requests/s |\n" +
+		"|---|---:|---:|---:|\n")
+	faster := r.Results.fasterPair(mainLoad)
+	rate := func(setup string) float64 {
+		return math.RoundToEven(r.Results.spread(setup, mainLoad, requestsPerSecond).Median)
+	}
+	for _, row := range []struct{ title, counted, timed string }{
+		{"**Sluice**", sluice, sluice},
+		{"Sluice with a lease", leased, leased},
+		{"Sluice through a relay", relayed, ""},
+		{"the pair", pair, faster},
+		{"`local_ratelimit`, which shares nothing", "", local},
+		{"Sluice, refused", "", sluiceDenied},
+		{"the pair, refused", "", pairDenied},
+		{"`local_ratelimit`, refused", "", localDenied},
+	} {
+		beyond, times, requests := "", "", ""
+		if row.counted != "" {
+			beyond = inThousands(counts.beyond(row.counted))
+		}
+		if row.timed != "" {
+			times, requests = fmt.Sprintf("%.2f", rate(row.timed)/rate(faster)), svg.Grouped(rate(row.timed), 0)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.title, beyond, times, requests)
+	}
+	fmt.Fprintf(&b, "\nInstructions of all processes, %s. Medians of `%s`, %s.\n%s", counts.Machine.Date, r.Command,
+		r.Machine.Date, r.quality())
 	return b.String()
 }
 

@@ -48,6 +48,7 @@ const (
 	pairTwo      = "ratelimit-2-limits"
 	pairDenied   = "ratelimit-denied"
 	local        = "local-ratelimit"
+	localDenied  = "local-ratelimit-denied"
 )
 
 // identityHeader tells requests apart in every setup that counts in Redis. All
@@ -120,7 +121,7 @@ var subjects = []setup{
 		peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
 	},
 	{
-		id: "local-ratelimit-denied", title: "Envoy local_ratelimit, denied", status: 429,
+		id: localDenied, title: "Envoy local_ratelimit, denied", status: 429,
 		edit: localRateLimit(onePerHour), onlyTimed: true,
 	},
 	{id: emptyDenied, title: "Wasm filter that only rejects", status: 429, edit: emptyFilter("reject")},

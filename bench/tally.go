@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // counted is the work of one request, in instructions outside the kernel.
@@ -85,17 +83,22 @@ func (c tally) publish(root string) error {
 	if err != nil {
 		return err
 	}
-	return c.pages().Publish(root, map[string]string{countsFile: string(text) + "\n"})
+	timed, err := readRun(filepath.Join(root, publishedRun+".json"))
+	if err != nil {
+		return err
+	}
+	return timed.pages(c).Publish(root, map[string]string{countsFile: string(text) + "\n"})
 }
 
-func (c tally) pages() measure.Pages {
-	return measure.Pages{benchmarksPage: {
-		Begins: "<!-- The table is written by \"make count PUBLISH=1\". -->\n\n", Text: c.table() + "\n",
-	}}
+// beyond is what a setup takes beyond no limiter; 0 if one of the two was not counted.
+func (c tally) beyond(setup string) int64 {
+	if c.Setups[unlimited].Envoy == 0 || c.Setups[setup].sum() == 0 {
+		return 0
+	}
+	return c.Setups[setup].sum() - c.Setups[unlimited].sum()
 }
 
-// table shows the counts, in thousands, and how many times as many a request takes as without a
-// limiter.
+// table shows the counts, in thousands, and what a request takes beyond one without a limiter.
 func (c tally) table() string {
 	var b strings.Builder
 	b.WriteString("| instructions a request, in thousands | Envoy's worker | the service, or the relay | Redis | all | " +
@@ -107,8 +110,8 @@ func (c tally) table() string {
 			continue
 		}
 		beyond := ""
-		if none := c.Setups[unlimited].Envoy; none > 0 && s.status == 200 && s.id != unlimited {
-			beyond = inThousands(n.sum() - none)
+		if s.status == 200 {
+			beyond = inThousands(c.beyond(s.id))
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, inThousands(n.Envoy), inThousands(n.Service+n.Relay),
 			inThousands(n.Redis), inThousands(n.sum()), beyond)

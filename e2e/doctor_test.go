@@ -2,65 +2,149 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
+
+const diagnosed = `{"redis": {"cluster": "redis"}, "rules": [
+	{"name": "per-address", "key": [{"client_ip": true}],
+		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`
+
+// diagnosis is what "sluice doctor" says.
+type diagnosis struct {
+	Checks []struct{ Name, Status, Found string }
+	code   int
+}
+
+// doctor runs "sluice doctor".
+func doctor(t *testing.T, plugin string, args ...string) (d diagnosis) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plugin.json")
+	if err := os.WriteFile(file, []byte(plugin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	command := exec.Command(filepath.Join(dir, "sluice"),
+		append([]string{"doctor", "-c", file, "-o", "json"}, args...)...)
+	out, _ := command.Output() // its exit code is looked at
+	d.code = command.ProcessState.ExitCode()
+	if err := json.Unmarshal(out, &d); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	return d
+}
+
+// want holds that there is a check of a name with this status, whose text has these words.
+func (d diagnosis) want(t *testing.T, name, status, words string) {
+	t.Helper()
+	for _, c := range d.Checks {
+		if c.Name == name {
+			testenv.Same(t, name+", which found "+c.Found, c.Status, status)
+			testenv.Same(t, c.Found+" has "+words, strings.Contains(c.Found, words), true)
+			return
+		}
+	}
+	t.Errorf("no check %q in %+v", name, d.Checks)
+}
+
+// workers sends requests until so many workers' breakers are in a state.
+func workers(t *testing.T, s *setting, state string, wanted int64) {
+	t.Helper()
+	testenv.Wait(t, time.Minute, func() error {
+		if resp, err := http.Get(s.URL); err == nil {
+			resp.Body.Close()
+		}
+		got := s.Stats("breaker_workers")["wasmcustom.sluice.redis.state."+state+".breaker_workers"]
+		if got < wanted {
+			return fmt.Errorf("%d workers have their breaker %s", got, state)
+		}
+		return nil
+	})
+}
+
+// has reports whether there is a check of a name.
+func (d diagnosis) has(name string) bool {
+	return slices.ContainsFunc(d.Checks, func(c struct{ Name, Status, Found string }) bool { return c.Name == name })
+}
 
 // TestDoctorOfEnvoy has "sluice doctor" look at the Envoy that users get, and at what it runs.
 func TestDoctorOfEnvoy(t *testing.T) {
 	t.Parallel()
-	const plugin = `{"redis": {"cluster": "redis"}, "rules": [
-		{"name": "per-address", "key": [{"client_ip": true}],
-			"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`
-	s := start(t, plugin, envoytest.Options{})
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, c := range []struct {
-		name, plugin string
-		status       map[string]string // of checks
-	}{
-		{"what it runs", plugin, map[string]string{
-			"envoy": "pass", "v8": "pass", "configuration": "pass", "place": "pass", "cluster": "pass", "bridge": "pass",
-			"stats_tags": "pass", "failure_policy": "pass", "metadata": "pass", "vectors": "pass",
-		}},
-		{
-			"what it does not run", strings.Replace(plugin, `"limit": 10`, `"limit": 11`, 1),
-			map[string]string{"configuration": "warn"},
-		},
+	s := start(t, diagnosed, envoytest.Options{})
+	workers(t, s, "closed", 2)
+	d := doctor(t, diagnosed, "--redis", s.redis.Addr, "--envoy", s.Admin)
+	testenv.Same(t, "exit code", d.code, 0)
+	for _, name := range []string{
+		"envoy", "v8", "configuration", "place", "cluster", "bridge", "stats_tags", "failure_policy", "metadata", "vectors",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(dir, "plugin.json")
-			if err := os.WriteFile(file, []byte(c.plugin), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			command := exec.Command(filepath.Join(dir, "sluice"), "doctor", "-c", file, "--redis", s.redis.Addr, "--envoy",
-				s.Admin, "-o", "json")
-			out, err := command.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			var report struct {
-				Checks []struct{ Name, Status, Found string }
-			}
-			if err := json.Unmarshal(out, &report); err != nil {
-				t.Fatal(err)
-			}
-			for _, check := range report.Checks {
-				if want, ok := c.status[check.Name]; ok && check.Status != want {
-					t.Errorf("%s: %s, want %s: %s", check.Name, check.Status, want, check.Found)
-				}
-				delete(c.status, check.Name)
-			}
-			for name := range c.status {
-				t.Errorf("no check %q in %s", name, out)
-			}
-		})
+		d.want(t, name, "pass", "")
 	}
+	d.want(t, "endpoints", "pass", "leads to "+s.redis.Addr)
+	d.want(t, "metrics", "pass", "metrics of Sluice")
+	d.want(t, "workers", "pass", "2 workers ask Redis")
+
+	d = doctor(t, strings.Replace(diagnosed, `"limit": 10`, `"limit": 11`, 1), "--envoy", s.Admin)
+	d.want(t, "configuration", "warn", "another configuration")
+	d.want(t, "redis", "pass", "a primary")
+	d.want(t, "vectors", "pass", "")
+
+	other := redistest.Start(t)
+	d = doctor(t, diagnosed, "--redis", other.Addr, "--envoy", s.Admin)
+	d.want(t, "endpoints", "warn", "not to --redis, "+other.Addr)
+}
+
+// TestDoctorOfWrongPort has it look at an Envoy whose cluster leads nowhere, while Redis runs elsewhere.
+func TestDoctorOfWrongPort(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	nowhere := absent(t)
+	s := start(t, diagnosed, envoytest.Options{Redis: []string{nowhere.Addr}})
+	workers(t, s, "open", 1)
+	d := doctor(t, diagnosed, "--redis", redis.Addr, "--envoy", s.Admin)
+	testenv.Same(t, "exit code", d.code, 1)
+	d.want(t, "workers", "fail", "of 2 workers do not ask Redis: unreachable")
+	d.want(t, "endpoints", "fail", nowhere.Addr+": none of")
+	d.want(t, "redis", "pass", "")
+	d = doctor(t, diagnosed, "--envoy", s.Admin)
+	d.want(t, "redis", "fail", nowhere.Addr)
+
+	missing := strings.Replace(diagnosed, `"cluster": "redis"`, `"cluster": "redes"`, 1)
+	s = start(t, missing, envoytest.Options{})
+	d = doctor(t, missing, "--redis", redis.Addr, "--envoy", s.Admin)
+	d.want(t, "cluster", "fail", `no cluster "redes"`)
+	testenv.Same(t, "has a line about the bridge", d.has("bridge"), false)
+	testenv.Same(t, "has a line about endpoints", d.has("endpoints"), false)
+}
+
+// TestDoctorOfMatcher has it look at an Envoy that asks through a relay, and whose stats_matcher leaves the
+// plugin's metrics out.
+func TestDoctorOfMatcher(t *testing.T) {
+	t.Parallel()
+	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
+	s := start(t, diagnosed, envoytest.Options{Edit: func(c *envoyconf.Config) {
+		envoytest.Relayed(c, "redis", relay.Addr)
+		c.Set("stats_config/stats_matcher", map[string]any{
+			"inclusion_list": map[string]any{"patterns": []any{map[string]any{"prefix": "server."}}},
+		})
+	}})
+	d := doctor(t, diagnosed, "--envoy", s.Admin)
+	d.want(t, "endpoints", "pass", "leads to "+relay.Addr+", a relay")
+	d.want(t, "metrics", "warn", "no metric of Sluice")
+	d.want(t, "stats_matcher", "warn", "leaves out metrics of Sluice")
+	testenv.Same(t, "has a line about labels", d.has("stats_tags"), false)
 }

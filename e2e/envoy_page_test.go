@@ -85,6 +85,27 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 	}
 }
 
+// TestEnvoyPageWarns holds that the page says what its settings change for all traffic (TestShippedListener has Envoy
+// answer so), and what becomes of metrics.
+func TestEnvoyPageWarns(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "envoy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## 3. ")
+	settings, rest, _ := strings.Cut(section, "\n## 4. ")
+	labels, _, _ := strings.Cut(rest, "\n## ")
+	for section, words := range map[string][]string{
+		settings: {"**all** traffic", "400", "307", "431"},
+		labels:   {"Merge it", "`stats_matcher`", "stands twice"},
+	} {
+		for _, word := range words {
+			testenv.Same(t, word+" is in the section", strings.Contains(section, word), true)
+		}
+	}
+}
+
 // TestEnvoyPageLimits copies the blocks into an Envoy without Sluice.
 func TestEnvoyPageLimits(t *testing.T) {
 	page := readEnvoyPage(t)

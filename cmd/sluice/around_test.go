@@ -61,6 +61,11 @@ func withJWT(more ...string) []string {
 	return append([]string{keyed, claim, limiterFilter, jwt + limiterFilter}, more...)
 }
 
+// matched adds a stats_matcher.
+func matched(matcher string) []string {
+	return []string{"stats_config:\n", "stats_config:\n  stats_matcher: {" + matcher + "}\n"}
+}
+
 // inRoute is how a route sets the limiter's filter.
 func inRoute(set string) string {
 	return "                typed_per_filter_config: {sluice: " + set + "}\n"
@@ -183,6 +188,26 @@ var breaks = []struct {
 		"HttpConnectionManager", `warning: rule "a" counts by client_ip, which clients choose here`,
 	},
 	{"trusted hops", []string{"use_remote_address: true", "xff_num_trusted_hops: 1"}, "", ""},
+	{
+		"a stats_matcher of the company's",
+		matched("inclusion_list: {patterns: [{prefix: http.}, {safe_regex: {regex: 'cluster\\..*'}}]}"),
+		"stats_matcher:", `warning: the stats_matcher of stats_config leaves out metrics of Sluice`,
+	},
+	{
+		"one that excludes", matched("exclusion_list: {patterns: [{contains: .REDIS., ignore_case: true}]}"),
+		"stats_matcher:", `warning: the stats_matcher of stats_config leaves out metrics of Sluice`,
+	},
+	{
+		"one that rejects all", matched("reject_all: true"),
+		"stats_matcher:", `warning: the stats_matcher of stats_config leaves out metrics of Sluice`,
+	},
+	{"one that includes it", matched("inclusion_list: {patterns: [{prefix: http.}, {prefix: wasmcustom.}]}"), "", ""},
+	{"one that excludes others", matched("exclusion_list: {patterns: [{prefix: server.}, {suffix: limited}]}"), "", ""},
+	{
+		"a key that stands twice",
+		[]string{"static_resources:", "stats_config: {}\n\nstatic_resources:"},
+		"stats_config: {}", `"stats_config" stands here for the second time, after line 13: Envoy takes the last alone`,
+	},
 	{"no labels", []string{"stats_tags:", "other:"}, "admin:", `warning: stats_config has no stats_tags for Sluice`},
 	{"no failure policy", []string{
 		"                failure_policy: FAIL_RELOAD\n                vm_config",

@@ -27,7 +27,8 @@ func Command(c *console.Console) *cobra.Command {
 		Long: `Doctor tries what the configuration needs of this Redis, under keys of its own
 that it removes: every algorithm's worked examples by the very scripts that Envoy
 sends, the user's rights, the clock, memory, persistence, and how long a check
-takes. With --envoy it looks at what that Envoy runs, too.
+takes. With --envoy it looks at what that Envoy runs, whether its workers ask Redis
+now, and where its cluster leads; that is what it tries, where --redis is left out.
 
 Ask as Envoy's user, which is the configuration's unless --redis-user says
 otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
@@ -37,6 +38,7 @@ otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 	}
 	f.Add(c, command)
 	command.Flags().StringVar(&envoy, "envoy", "", "Envoy's admin interface, such as http://127.0.0.1:9901")
+	command.MarkFlagsOneRequired("redis", "envoy")
 	return command
 }
 
@@ -59,16 +61,28 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	if r := l.Config.Redis; r != nil {
 		f.passwordCheck(r.PasswordEnv, report)
 	}
+	typed, way := len(f.Addresses) > 0, (*Way)(nil)
+	if envoy != "" {
+		e := &Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON, Redis: f.Addresses}
+		way = e.Look(ctx, report)
+	}
+	if way != nil && !way.Relay && !typed {
+		f.Addresses, f.Cluster, f.TLS = way.Endpoints, way.RedisCluster, f.TLS || way.TLS
+	}
+	if len(f.Addresses) == 0 {
+		return printReport(c, report)
+	}
 	client, err := f.Connect(ctx, c, l)
-	if err != nil {
-		report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password",
-			"%s", errors.Unwrap(err))
-	} else {
+	switch {
+	case err == nil:
 		defer client.Close()
 		(&Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
-	}
-	if envoy != "" {
-		(&Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON}).Look(ctx, report)
+	case !typed && way.Asks:
+		report.Add("redis", Warn, "try it from where Envoy runs, or give --redis", "%s; but Envoy's workers ask it",
+			errors.Unwrap(err))
+	default:
+		report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password",
+			"%s", errors.Unwrap(err))
 	}
 	return printReport(c, report)
 }

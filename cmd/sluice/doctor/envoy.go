@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ type Envoy struct {
 	URL     string
 	Timeout time.Duration
 	Load    func([]byte) (*config.Config, error)
-	Plugin  []byte // the configuration that it should run
+	Plugin  []byte   // the configuration that it should run
+	Redis   []string // the address that is to be tried; nil: that of its cluster
 }
 
 // maxAnswer bounds what is read of an answer, in bytes: a dump may be large.
@@ -50,8 +52,8 @@ func (e *Envoy) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// Look tries all that the configuration needs of Envoy.
-func (e *Envoy) Look(ctx context.Context, r *Report) {
+// Look tries all that the configuration needs of Envoy, and says how it reaches Redis.
+func (e *Envoy) Look(ctx context.Context, r *Report) *Way {
 	dump, err := e.get(ctx, "/config_dump")
 	var info []byte
 	if err == nil {
@@ -59,7 +61,7 @@ func (e *Envoy) Look(ctx context.Context, r *Report) {
 	}
 	if err != nil {
 		r.Add("envoy", Fail, "want the address of Envoy's admin interface, such as http://127.0.0.1:9901", "%v", err)
-		return
+		return nil
 	}
 	e.version(info, r)
 	if bytes.Contains(dump, []byte(`"envoy.wasm.runtime.v8"`)) {
@@ -71,9 +73,14 @@ func (e *Envoy) Look(ctx context.Context, r *Report) {
 	found, _, err := find.Configurations("config_dump.json", dump)
 	if err != nil {
 		r.Add("configuration", Fail, "report it", "its /config_dump does not parse: %v", err)
-		return
+		return nil
 	}
-	e.limiters(found, r)
+	way := e.limiters(found, r)
+	if way != nil {
+		e.follow(ctx, way, r)
+	}
+	e.metrics(ctx, way, r)
+	return way
 }
 
 var envoyVersion = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
@@ -99,8 +106,8 @@ func (e *Envoy) version(info []byte, r *Report) {
 	r.Add("envoy", Pass, "", "Envoy %s", m[0][1:])
 }
 
-// limiters looks at what Envoy runs of the plugin.
-func (e *Envoy) limiters(found []find.Found, r *Report) {
+// limiters looks at what Envoy runs of the plugin, and says how the first one reaches Redis.
+func (e *Envoy) limiters(found []find.Found, r *Report) (way *Way) {
 	limiters := map[*find.Found]*config.Config{}
 	var order []*find.Found
 	for i := range found {
@@ -118,12 +125,15 @@ func (e *Envoy) limiters(found []find.Found, r *Report) {
 	}
 	if len(order) == 0 {
 		r.Add("configuration", Fail, "add the filter: docs/envoy.md", "Envoy has no configuration of the limiter")
-		return
+		return nil
 	}
 	same, seen := false, map[envoyfile.Finding]bool{}
 	place := []string(nil)
 	for _, f := range order {
 		same = same || sameJSON(f.JSON, e.Plugin)
+		if redis := limiters[f].Redis; redis != nil && way == nil {
+			way = &Way{Way: envoyfile.WayTo(f, redis.Cluster)}
+		}
 		if names := envoyfile.Chain(f); place == nil {
 			place = names
 		}
@@ -135,7 +145,10 @@ func (e *Envoy) limiters(found []find.Found, r *Report) {
 			}
 		}
 	}
-	e.conclude(r, same, place)
+	if e.conclude(r, same, place); r.wrong(envoyfile.Cluster) {
+		return nil
+	}
+	return way
 }
 
 // finding adds a mistake around a configuration.
@@ -161,21 +174,21 @@ func (e *Envoy) conclude(r *Report, same bool, place []string) {
 	} else {
 		r.Add("place", Pass, "", "filters: %s", strings.Join(place, ", "))
 	}
-	wrong := map[string]bool{}
-	for _, c := range r.Checks {
-		wrong[c.Name] = true
-	}
 	for _, c := range []struct{ name, found string }{
 		{envoyfile.Cluster, "the cluster that leads to Redis is there"},
 		{envoyfile.Bridge, "it has the bridge, or leads to a relay"},
-		{envoyfile.StatsTags, "the metrics have their labels"},
 		{envoyfile.FailurePolicy, "a worker whose VM died gets a new one"},
 		{envoyfile.Metadata, "what rules read of other filters is written before"},
 	} {
-		if !wrong[c.name] {
+		if !r.wrong(c.name) && !(c.name == envoyfile.Bridge && r.wrong(envoyfile.Cluster)) {
 			r.Add(c.name, Pass, "", "%s", c.found)
 		}
 	}
+}
+
+// wrong reports whether something was found about a subject.
+func (r *Report) wrong(subject string) bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == subject && c.Status != Pass })
 }
 
 // split takes the advice, in parentheses, off a finding's text.

@@ -2,6 +2,7 @@ package envoyfile
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -183,5 +184,64 @@ func (l *Limiter) checkBootstrap() {
 	if !yamltree.Mentions(yamltree.Get(b, "stats_config", "stats_tags"), "sluice") {
 		l.note(StatsTags, false, b, "stats_config has no stats_tags for Sluice: its metrics have no labels, and dashboard "+
 			"and alerts find nothing (want those of docs/envoy.md, section 4)")
+	}
+	if matcher := yamltree.Get(b, "stats_config", "stats_matcher"); matcher != nil && !passes(matcher) {
+		l.note(StatsMatcher, false, matcher, "the stats_matcher of stats_config leaves out metrics of Sluice, so that no "+
+			"alert about it fires (want it to pass the prefix %q)", metricPrefix)
+	}
+}
+
+// metricPrefix begins the plugin's metrics.
+const metricPrefix = "wasmcustom.sluice."
+
+// passes reports whether metrics of Sluice pass a stats_matcher
+// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/config/metrics/v3/stats.proto).
+func passes(matcher *yaml.Node) bool {
+	if yamltree.Text(matcher, "reject_all") == "true" {
+		return false
+	}
+	included, excluded := yamltree.Get(matcher, "inclusion_list"), yamltree.List(matcher, "exclusion_list", "patterns")
+	for _, name := range []string{"outcome.limited.requests_total", "redis.state.open.breaker_workers"} {
+		matches := func(pattern *yaml.Node) bool { return matchesText(pattern, metricPrefix+name) }
+		if slices.ContainsFunc(excluded, matches) ||
+			included != nil && !slices.ContainsFunc(yamltree.List(included, "patterns"), matches) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesText applies one of Envoy's string matchers; a regular expression that Go does not know matches.
+func matchesText(m *yaml.Node, text string) bool {
+	fold := func(s string) string { return s }
+	if yamltree.Text(m, "ignore_case") == "true" {
+		fold = strings.ToLower
+	}
+	for field, holds := range map[string]func(text, part string) bool{
+		"exact":  func(text, part string) bool { return text == part },
+		"prefix": strings.HasPrefix, "suffix": strings.HasSuffix, "contains": strings.Contains,
+	} {
+		if part := yamltree.Text(m, field); part != "" && holds(fold(text), fold(part)) {
+			return true
+		}
+	}
+	source := yamltree.Text(m, "safe_regex", "regex")
+	whole, err := regexp.Compile("^(?:" + source + ")$")
+	return source != "" && (err != nil || whole.MatchString(text))
+}
+
+// checkKeys names keys that stand twice in one object: Envoy takes the last.
+func (l *Limiter) checkKeys() {
+	for _, d := range l.around.documents {
+		for _, n := range yamltree.Objects(d.Root) {
+			seen := map[string]int{}
+			for key := range yamltree.Fields(n) {
+				if first := seen[key.Value]; first > 0 && key.Value != "<<" {
+					l.all = append(l.all, Finding{"keys", true, d.Shift + key.Line, "", fmt.Sprintf("%q stands here for the "+
+						"second time, after line %d: Envoy takes the last alone (want them merged into one)", key.Value, first)})
+				}
+				seen[key.Value] = d.Shift + key.Line
+			}
+		}
 	}
 }

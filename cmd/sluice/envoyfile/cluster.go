@@ -44,8 +44,7 @@ func (s *surroundings) clusterNames() string {
 // checkTransport looks at how the cluster speaks: RESP, by the bridge and a TCP pool, or HTTP/2 to
 // a relay.
 func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
-	pool := strings.HasSuffix(typeOf(yamltree.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
-	bridge := l.bridgeOf(cluster)
+	pool, bridge := pools(cluster), l.bridgeOf(cluster)
 	switch {
 	case pool && bridge:
 	case pool:

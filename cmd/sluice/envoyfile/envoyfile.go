@@ -24,6 +24,7 @@ const (
 	Metadata      = "metadata"
 	ClientIP      = "client_ip"
 	StatsTags     = "stats_tags"
+	StatsMatcher  = "stats_matcher"
 	FailurePolicy = "failure_policy"
 	Configuration = "configuration"
 )
@@ -60,6 +61,7 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	l.checkChains()
 	l.checkBootstrap()
 	l.checkOdd()
+	l.checkKeys()
 	slices.SortStableFunc(l.all, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return slices.Compact(l.all)
 }

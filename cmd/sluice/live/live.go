@@ -55,7 +55,6 @@ func (f *Flags) Add(c *console.Console, command *cobra.Command) {
 	} else {
 		set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
 	}
-	console.Must(command.MarkFlagRequired("redis"))
 	command.PreRunE = func(called *cobra.Command, _ []string) error { return settle(c, called.Flags()) }
 }
 
@@ -97,6 +96,7 @@ func (f *Flags) asking(c *console.Console, command *cobra.Command,
 	run func(context.Context, *session, []string) error,
 ) *cobra.Command {
 	f.Add(c, command)
+	console.Must(command.MarkFlagRequired("redis"))
 	command.RunE = func(called *cobra.Command, args []string) error {
 		if f.check != nil {
 			if err := f.check(args); err != nil {

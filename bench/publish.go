@@ -66,8 +66,9 @@ func (r *report) pages(counts tally) measure.Pages {
 			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
 		}},
 		"docs/comparison.md": {Sentences: []string{fmt.Sprintf(
-			"%.0f µs a request with the pair, %.0f with Sluice, %.0f without a limiter",
-			median(faster, envoyCPU), median(sluice, envoyCPU), median(unlimited, envoyCPU),
+			"Envoy spends %.0f µs a request with the pair of `ratelimit` and its service, %.0f with Sluice, "+
+				"**%.0f with `local_ratelimit`**, and %.0f without a limiter",
+			median(faster, envoyCPU), median(sluice, envoyCPU), median(local, envoyCPU), median(unlimited, envoyCPU),
 		)}},
 		"docs/capacity.md": {Sentences: []string{fmt.Sprintf(
 			"requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy),

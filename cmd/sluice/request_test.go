@@ -161,17 +161,32 @@ func evenly(s string) string {
 	return regexp.MustCompile(` +`).ReplaceAllString(s, " ")
 }
 
-// TestGetExamples runs the examples of docs/cli.md.
+const requestOfAlice = `RULE     LIMIT   USED  REMAINING  RESET IN   NOW                 WHAT
+health   no: match.path does not hold
+per-key  bucket  5     0          4h59m59s   rejects for 59m59s  gcra 1 in 1h, burst 5
+         daily   5     95         23h59m59s  admits              fixed_window 100 in 1d
+watched  no: key[0] is absent: metadata ["jwt" "org"] (--metadata)
+jobs     no: match.path does not hold
+It would be rejected by rule "per-key", by limit "bucket" of per-key|alice, for another 59m59s.
+`
+
+// TestGetExamples runs the example of docs/cli.md, and the same identity's request.
 func TestGetExamples(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	plugin := write(t, "plugin.json", counted)
 	charge(t, server.Client(), charging, request(t, "http://h/api/", "x-api-key: alice"), "per-key", 5)
-	for _, heading := range []string{"## get, reset", "### A request"} {
-		e := readExample(t, heading).with(map[string]string{"plugin.json": plugin, "redis:6379": server.Addr})
+	examples := []pageExample{
+		readExample(t, "## get, reset").with(map[string]string{"plugin.json": plugin, "redis:6379": server.Addr}),
+		{[]string{
+			"get", "-c", plugin, "--redis", server.Addr, "-H", "x-api-key: alice", "GET",
+			"https://api.example.com/api/orders",
+		}, requestOfAlice},
+	}
+	for _, e := range examples {
 		r := execute(t, "", e.args...)
 		if got := evenly(r.out); r.code != console.Done || got != evenly(e.out) {
-			t.Errorf("%s: exit code %d\n%s%s\nthe page has\n%s", heading, r.code, r.out, r.errors, e.out)
+			t.Errorf("%v: exit code %d\n%s%s\nwant\n%s", e.args, r.code, r.out, r.errors, e.out)
 		}
 	}
 	if r := execute(t, "", "get", "-c", plugin, "--redis", server.Addr); r.code != console.Misused {

@@ -11,7 +11,7 @@ import (
 )
 
 // Expressions compiles and evaluates CEL with google/cel-go, where Envoy has
-// cel-cpp. docs/cli.md lists where the two differ.
+// cel-cpp. docs/decisions/0013-expressions.md lists where the two differ.
 type Expressions struct{ programs []*envoycel.Program }
 
 var _ rule.Expressions = (*Expressions)(nil)

@@ -285,7 +285,7 @@ check: ## the gate: format, lint, tidy modules, every test
 # tests -short has a part (testenv.Stride).
 of_envoy := ^Test(EnvoyAccepts|EnvoyAcceptsRelay|SuggestedOnEnvoy|Conformance|ExpressionConformance)$$
 .PHONY: quick
-quick: build fmt-check ## in a minute: format, vet, style, imports, and the tests that need no Envoy
+quick: build fmt-check ## in a minute: format, vet, style, imports, and the tests that need no Envoy, of the longest a part
 	go vet $(vet_printf) $$(go list ./... | grep -v /e2e)
 	go run -C tools ./style
 	@tools/imports.sh

@@ -123,19 +123,3 @@ func sorted(table map[string]string) string {
 	}
 	return b.String()
 }
-
-// runbook expects a section of the document for each alert, and no other.
-func (s *scene) runbook(t *testing.T) {
-	alerts, err := s.prometheus.Rules("alert")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sections []string
-	for _, m := range regexp.MustCompile(`(?m)^#### (\w+)$`).FindAllStringSubmatch(readDocument(t), -1) {
-		sections = append(sections, m[1])
-	}
-	slices.Sort(sections)
-	if names := slices.Sorted(maps.Keys(alerts)); !slices.Equal(sections, names) {
-		t.Errorf("docs/observability.md has the sections\n%v\nfor the alerts\n%v", sections, names)
-	}
-}

@@ -25,7 +25,6 @@ func TestOperatorsView(t *testing.T) {
 	t.Run("dashboard", func(t *testing.T) { s.prometheus.ExpectDashboard(t) })
 	t.Run("picture", func(t *testing.T) { s.draw(t, began) })
 	t.Run("documented", s.documented)
-	t.Run("runbook", s.runbook)
 	t.Run("log", s.log)
 }
 

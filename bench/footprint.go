@@ -294,7 +294,7 @@ func (t footprint) goals() string {
 
 // The document that has the table, what stands before it there, and those that have it in a sentence.
 const (
-	footprintPage   = "docs/operations.md"
+	footprintPage   = "docs/sizing.md"
 	footprintBegins = "<!-- \"make footprint PUBLISH=1\" writes what follows. -->\n\n"
 )
 

@@ -60,18 +60,17 @@ func (r *report) pages(counts tally) measure.Pages {
 	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
 	return measure.Pages{
 		readmePage: r.readme(counts),
-		"docs/scale.md": {Sentences: []string{
+		"docs/sizing.md": {Sentences: []string{
+			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy)),
 			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
 				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
-			fmt.Sprintf("`redis_proxy`, which adds %.0f µs", median(sluiceProxy, envoyCPU)-median(sluice, envoyCPU)),
+			fmt.Sprintf("took %.0f %% of the throughput",
+				100-100*median(sluiceProxy, requestsPerSecond)/median(sluice, requestsPerSecond)),
 		}},
 		"docs/comparison.md": {Sentences: []string{fmt.Sprintf(
 			"Envoy spends %.0f µs a request with the pair of `ratelimit` and its service, %.0f with Sluice, "+
 				"**%.0f with `local_ratelimit`**, and %.0f without a limiter",
 			median(faster, envoyCPU), median(sluice, envoyCPU), median(local, envoyCPU), median(unlimited, envoyCPU),
-		)}},
-		"docs/capacity.md": {Sentences: []string{fmt.Sprintf(
-			"requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy),
 		)}},
 		benchmarksPage: {Begins: countsBegin, Text: counts.table() + "\n", Sentences: []string{fmt.Sprintf(
 			"Envoy spends %.0f µs of CPU on a request without a limiter, %.0f with a Wasm filter that does nothing, "+

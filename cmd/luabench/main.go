@@ -36,7 +36,7 @@ func main() {
 	defer stop()
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 15, "how often each subject is measured")
-	flag.BoolVar(&o.capacity, "capacity", false, "measure what docs/capacity.md plans with, alone")
+	flag.BoolVar(&o.capacity, "capacity", false, "measure what docs/sizing.md plans with, alone")
 	flag.StringVar(&o.addr, "addr", "",
 		"with -capacity: measure the Redis at host:port, which nothing else should use meanwhile; REDISCLI_AUTH has its "+
 			"password")

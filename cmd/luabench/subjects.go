@@ -140,7 +140,7 @@ var (
 	penalty = &algo.Penalty{After: 5, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
 )
 
-// planned are the limits that docs/capacity.md plans with.
+// planned are the limits that docs/sizing.md plans with.
 func planned() []subject {
 	return []subject{
 		allowing("fixed_window", daily),

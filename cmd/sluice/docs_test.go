@@ -52,11 +52,11 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	}
 }
 
-// TestCapacityTable holds the primaries that docs/capacity.md lists to its own formula
+// TestCapacityTable holds the primaries that docs/sizing.md lists to its own formula
 // and figures.
 func TestCapacityTable(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/capacity.md"))
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/sizing.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

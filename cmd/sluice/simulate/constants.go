@@ -3,7 +3,7 @@ package simulate
 import "github.com/sluiceproxy/sluice/algo"
 
 // What was measured, by "make bench-lua" on Redis 7.0 (docs/algorithms.md, "Which
-// one", and docs/capacity.md) and by "make bench" (docs/benchmarks.md).
+// one", and docs/sizing.md) and by "make bench" (docs/benchmarks.md).
 const (
 	callNanos = 1400 // of Redis' core for EVALSHA 'return 1': 1.1 to 1.7 us
 	readNanos = 7000 // of the same to read what arrives on a connection, and to answer

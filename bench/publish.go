@@ -61,7 +61,8 @@ func (r *report) pages(counts tally) measure.Pages {
 	return measure.Pages{
 		readmePage: r.readme(counts),
 		"docs/sizing.md": {Sentences: []string{
-			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice), inEnvoy(sluiceProxy)),
+			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice),
+				inEnvoy(sluiceProxy)),
 			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
 				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
 			fmt.Sprintf("took %.0f %% of the throughput",

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+var (
+	namedFile = regexp.MustCompile("[(`]([a-z_0-9/]+\\.(?:go|lua|c|sh|txt))[`)]")
+	namedCode = regexp.MustCompile("`([a-z]+)\\.([A-Z][A-Za-z]+)`")
+)
+
+// TestNamesInTheCode holds that the pages for developers name files that exist, and what packages have.
+func TestNamesInTheCode(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	packages, base := packagesOf(t, root)
+	files, names := 0, 0
+	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"} {
+		text := prose(t, filepath.Join(root, page))
+		for _, m := range namedFile.FindAllStringSubmatch(text, -1) {
+			files++
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil && !base[m[1]] {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+		}
+		for _, m := range namedCode.FindAllStringSubmatch(text, -1) {
+			of, known := packages[m[1]]
+			if !known { // a method of a type
+				continue
+			}
+			names++
+			if !regexp.MustCompile(`\b` + m[2] + `\b`).MatchString(of) {
+				t.Errorf("%s: package %s has no %s", page, m[1], m[2])
+			}
+		}
+	}
+	testenv.Within(t, "the number of files that are named", files, 30, 1000)
+	testenv.Within(t, "the number of names", names, 20, 1000)
+}
+
+// packagesOf is the code of each package that the plugin is made of, by its name, without tests, and the
+// names of its files without their folders.
+func packagesOf(t *testing.T, root string) (code map[string]string, base map[string]bool) {
+	t.Helper()
+	code, base = map[string]string{}, map[string]bool{}
+	for _, pattern := range []string{"plugin/*.go", "plugin/*/*.go", "algo/*.go", "redisresp/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code[filepath.Base(filepath.Dir(file))] += string(text)
+			base[filepath.Base(file)] = true
+		}
+	}
+	return code, base
+}

@@ -145,11 +145,9 @@ func (b *bucket) counted(s State) int64 {
 // doubles, as the Lua does.
 func (b *bucket) leadOf(s State, micros, fraction int64) float64 {
 	scale := ticksPerMicro(b.shift)
-	lead := float64(micros) + float64(fraction)/ticksPerMicro(maxShift)
+	lead := doubleOf(micros, fraction)
 	if s[bucketLimit] != b.limit {
-		shift, ticks := intervalOf(b.window, s[bucketLimit])
-		interval, own := float64(ticks)/ticksPerMicro(shift), float64(b.interval)/scale
-		if interval != own {
+		if interval, own := b.rateOf(s[bucketLimit]), float64(b.interval)/scale; interval != own {
 			units := lead / interval
 			lead = units * own
 		}
@@ -228,39 +226,101 @@ func (b *bucket) rebase(s State, nowMicros int64) (State, bool) {
 	return s, true
 }
 
-// refund gives cost back. After a whole tolerance time itself has done so.
+// recalled is what a state counted, clamped to nothing, in microseconds of time at the rate that it
+// was counted with. Like leadOf, all that is done with it is done with doubles, as in the Lua.
+type recalled struct {
+	size, debt float64
+	rate       float64 // for one unit
+}
+
+func (b *bucket) recall(s State) (r recalled) {
+	if !isBucket(s) {
+		return r
+	}
+	r.size, r.rate = doubleOf(s[bucketRest]-s[bucketAt], s[bucketFraction]), b.rateOf(s[bucketLimit])
+	if len(s) == bucketLenInDebt {
+		r.debt = doubleOf(s[bucketDebt], s[bucketDebtFraction])
+	}
+	return r
+}
+
+// doubleOf and wholeOf turn whole microseconds with a fraction in 2^-maxShift into one number, and back.
+func doubleOf(micros, fraction int64) float64 {
+	return float64(micros) + float64(fraction)/ticksPerMicro(maxShift)
+}
+
+func wholeOf(micros float64) (whole, fraction int64) {
+	whole = int64(micros)
+	return whole, int64((micros - float64(whole)) * ticksPerMicro(maxShift))
+}
+
+// rateOf is the interval of a limit with this window, in microseconds.
+func (b *bucket) rateOf(limit int64) float64 {
+	shift, ticks := intervalOf(b.window, limit)
+	return float64(ticks) / ticksPerMicro(shift)
+}
+
+// write writes down what was counted at some time, with some limit.
+func (r *recalled) write(s State, atMicros, limit int64) State {
+	whole, fraction := wholeOf(r.size)
+	s = append(s[:0], atMicros, atMicros+whole, fraction, limit)
+	if r.debt > 0 {
+		whole, fraction = wholeOf(r.debt)
+		s = append(s, whole, fraction)
+	}
+	return s
+}
+
+// refund gives cost back: it takes the units off what was counted, as if they had never been charged.
+// So nothing is clamped to this limit's capacity, which may not be the one that charged the others.
+// After a whole tolerance time itself has given them back.
 func (b *bucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 	if b.period > 0 {
 		return b.refundLent(s, chargedAtMicros, nowMicros, cost, false)
 	}
-	lead := b.lead(s, nowMicros)
-	switch {
-	case lead == 0 || nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
+	r := b.recall(s)
+	if r.size == 0 || nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance) {
 		return s
-	case cost >= ceilDiv(lead, b.interval):
+	}
+	past, back := float64(nowMicros-s[bucketAt]), float64(float64(cost)*r.rate)
+	switch {
+	case r.size <= past:
+		return s
+	case r.size-back <= past:
 		return s[:0]
 	}
-	return b.store(s, nowMicros, lead-cost*b.interval, lent{})
+	r.size, r.debt = r.size-back, r.debt-back
+	return r.write(s, s[bucketAt], s[bucketLimit])
 }
 
-// debit charges cost at the time of an earlier charge. A bucket that is empty now
-// has drained ever since. How long another one was empty is not known: it is taken
-// to have drained all the time.
+// debit charges cost at the time of an earlier charge, beyond the capacity if need be. What was counted
+// with another limit stays so, and has drained at the slower rate of the two. A bucket that is empty now
+// has drained ever since the charge. How long another one was empty is not known: it is taken to have
+// drained all the time.
 func (b *bucket) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
-	lead, owed := b.lead(s, nowMicros), 2*b.tolerance
-	if cost < 2*b.capacity {
-		owed = min(owed, cost*b.interval)
-	}
-	if drained := nowMicros - chargedAtMicros; lead == 0 && drained > 0 {
-		if drained >= b.ceilMicros(owed) {
-			return s
+	r, limit := b.recall(s), max(b.limit, 1)
+	interval := b.rateOf(limit)
+	if r.size > 0 {
+		past := float64(nowMicros - s[bucketAt])
+		if limit = s[bucketLimit]; r.rate < interval {
+			past = math.Floor(past * r.rate / interval)
 		}
-		owed -= drained << b.shift
+		r.size, r.debt = r.size-past, max(r.debt-past, 0)
 	}
-	if owed = min(owed, 2*b.tolerance-lead); owed <= 0 {
+	if r.size <= 0 {
+		r, limit = recalled{rate: interval}, max(b.limit, 1)
+	}
+	capacity := float64(float64(b.capacity) * r.rate)
+	owed := min(float64(float64(cost)*r.rate), 2*capacity)
+	if r.size == 0 && chargedAtMicros < nowMicros {
+		owed -= float64(nowMicros - chargedAtMicros)
+	}
+	free := max(capacity+r.debt-r.size, 0)
+	if owed = min(owed, capacity-r.debt+free, 1<<53-1-r.size); owed <= 0 {
 		return s
 	}
-	return b.store(s, nowMicros, lead+owed, lent{})
+	r.size, r.debt = r.size+owed, r.debt+max(owed-free, 0)
+	return r.write(s, nowMicros, limit)
 }
 
 func (b *bucket) expires(s State) int64 {

@@ -32,7 +32,8 @@
 --          epoch). So lead / interval is the units that were in use then, which
 --          a request with any interval and tolerance can read: they take its own
 --          interval each, at most its tolerance together, and drain from then on.
---          Only a charge or a refund counts anew. In debt a fourth double says how
+--          Only a charge counts anew. What changes one clamps nothing: a refund takes its
+--          units off what was counted, and a debit adds them. In debt a fourth double says how
 --          much of the lead is beyond the tolerance that it was counted with: it
 --          may be one more tolerance. Lent, the fourth to sixth are the units that were
 --          lent in this period and in the one before, and when this one ends (us since the
@@ -49,7 +50,7 @@
 -- compose.go makes scripts of the functions below: see there how it binds what they
 -- take, and keeps what they return.
 
-local function read(key, interval, tolerance)
+local function measure(key, interval, tolerance)
   local lead, stored = 0, try('GET', key)
   if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
     local size, rate, at = struct.unpack('<ddd', stored)
@@ -79,7 +80,7 @@ local function read(key, interval, tolerance)
   return lead
 end
 
-local function read_lent(key, interval, tolerance, period)
+local function measure_lent(key, interval, tolerance, period)
   local lead, recent, older, ends, stored = 0, 0, 0, 0, try('GET', key)
   if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
     local size, rate, at = struct.unpack('<ddd', stored)
@@ -251,22 +252,82 @@ local function charge_lent(key, cost, over, over_at, interval, period, lead, rec
   return remaining, reset
 end
 
-local function refund(key, cost, interval, tolerance, lead)
+local function recall(key)
+  local size, rate, at, debt, stored = 0, 0, now, 0, try('GET', key)
+  if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
+    size, rate, at = struct.unpack('<ddd', stored)
+    if size > 0 and size < 2^53 and rate > 0 then
+      if #stored == 32 then debt = struct.unpack('<d', stored, 25) end
+      if at > now then -- the clock was set back
+        at = now
+        local state = struct.pack('<ddd', size, rate, at) .. string.sub(stored, 25)
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(size)) / 1000)))
+      end
+    else
+      size, at = 0, now
+    end
+  elseif stored then
+    foreign(key, stored)
+  end
+  return size, rate, at, debt
+end
+
+local function recall_lent(key, period)
+  local lead, rate, debt, recent, older, ends, stored = 0, 0, 0, 0, 0, 0, try('GET', key)
+  if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
+    local size, at
+    size, rate, at = struct.unpack('<ddd', stored)
+    if #stored == 48 then recent, older, ends = struct.unpack('<ddd', stored, 25) end
+    if size > 0 and size < 2^53 and rate > 0 and recent >= 0 and older >= 0 and ends >= 0 then
+      if #stored == 32 then debt = struct.unpack('<d', stored, 25) end
+      if at > now then -- the clock was set back
+        if #stored == 48 then ends = ends - (at - now) end
+        at = now
+        local state = struct.pack('<ddd', size, rate, at)
+        local stop = now + math.ceil(size)
+        if #stored == 48 then
+          state = state .. struct.pack('<ddd', recent, older, ends)
+          stop = math.max(stop, ends + math.ceil((recent + older) * rate))
+          if recent > 0 then stop = math.max(stop, ends + period + math.ceil(recent * rate)) end
+        elseif #stored == 32 then
+          state = state .. string.sub(stored, 25)
+        end
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
+      end
+      lead, debt = math.max(size - (now - at), 0), math.max(debt - (now - at), 0)
+      if #stored == 48 then
+        local both, later = (recent + older) * rate, recent * rate
+        ends = math.ceil(ends) -- an integer
+        local past = now - ends
+        lead = math.max(lead, both - math.max(past, 0), later - math.max(past - period, 0))
+        if past >= 0 then recent, older, ends = 0, recent, ends + period end
+        if past >= period or recent + older == 0 then recent, older, ends = 0, 0, 0 end
+      end
+    else
+      recent, older, ends = 0, 0, 0
+    end
+  elseif stored then
+    foreign(key, stored)
+  end
+  return lead, rate, debt, recent, older, ends
+end
+
+local function refund(key, cost, tolerance, size, rate, at, debt)
   -- What was charged a whole tolerance ago has come back with time.
-  if lead > 0 and now - charged < tolerance then
-    lead = lead - cost * interval
-    if lead > 0 then
-      local state = struct.pack('<ddd', lead, interval, now)
-      if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
-      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
+  if size > now - at and now - charged < tolerance then
+    size, debt = size - cost * rate, debt - cost * rate
+    if size > now - at then
+      local state = struct.pack('<ddd', size, rate, at)
+      if debt > 0 then state = state .. struct.pack('<d', debt) end
+      call('SET', key, state, 'PXAT', string.format('%d', math.ceil((at + math.ceil(size)) / 1000)))
     else
       call('DEL', key)
     end
   end
 end
 
-local function refund_lent(key, cost, over, interval, tolerance, period, lead, recent, older, ends)
-  local back, known, gone = math.min(cost * interval, 2 * tolerance), 0, false
+local function refund_lent(key, cost, over, tolerance, period, lead, rate, debt, recent, older, ends)
+  local back, known, gone = cost * rate, 0, false
   if over > 0 then
     if charged >= ends - period then
       known = math.min(cost, recent)
@@ -281,13 +342,15 @@ local function refund_lent(key, cost, over, interval, tolerance, period, lead, r
     gone = now - charged >= tolerance
   end
   if lead > 0 and not gone then
-    lead = math.max(lead - back, math.min((recent + older) * interval, tolerance))
+    lead, debt = math.max(lead - back, (recent + older) * rate), debt - back
     if lead > 0 then
-      local state, stop = struct.pack('<ddd', lead, interval, now), now + math.ceil(lead)
+      local state, stop = struct.pack('<ddd', lead, rate, now), now + math.ceil(lead)
       if recent + older > 0 then
         state = state .. struct.pack('<ddd', recent, older, ends)
-        stop = math.max(stop, ends + math.ceil((recent + older) * interval))
-        if recent > 0 then stop = math.max(stop, ends + period + math.ceil(recent * interval)) end
+        stop = math.max(stop, ends + math.ceil((recent + older) * rate))
+        if recent > 0 then stop = math.max(stop, ends + period + math.ceil(recent * rate)) end
+      elseif debt > 0 then
+        state = state .. struct.pack('<d', debt)
       end
       call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
     else
@@ -296,16 +359,23 @@ local function refund_lent(key, cost, over, interval, tolerance, period, lead, r
   end
 end
 
-local function debit(key, cost, interval, tolerance, lead)
+local function debit(key, cost, interval, tolerance, size, rate, at, debt)
+  -- What was counted at another rate has drained at the slower one of the two.
+  local past = now - at
+  if rate < interval then past = math.floor(past * rate / interval) end
+  local lead = size - past
+  if lead > 0 then debt = math.max(debt - past, 0) else lead, debt, rate = 0, 0, interval end
+  local capacity = tolerance / interval * rate
+  local owed = math.min(-cost * rate, 2 * capacity)
   -- A bucket that is empty now has drained ever since the charge. How long another one
   -- was empty is not known: it is taken to have drained all the time.
-  local owed = math.min(-cost * interval, 2 * tolerance)
   if lead == 0 and charged < now then owed = owed - (now - charged) end
-  owed = math.min(owed, 2 * tolerance - lead)
+  local free = math.max(capacity + debt - lead, 0)
+  owed = math.min(owed, capacity - debt + free, 2^53 - 1 - lead)
   if owed > 0 then
-    lead = lead + owed
-    local state = struct.pack('<ddd', lead, interval, now)
-    if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
+    lead, debt = lead + owed, debt + math.max(owed - free, 0)
+    local state = struct.pack('<ddd', lead, rate, now)
+    if debt > 0 then state = state .. struct.pack('<d', debt) end
     call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
   end
 end

@@ -25,18 +25,35 @@ func isLent(s State) bool {
 	return within(s[bucketRecent], 0, MaxUnits) && within(s[bucketOlder], 0, MaxUnits) && within(s[bucketEnds], 0, 1<<60)
 }
 
+// lentIn is what a state says was lent.
+func lentIn(s State) (l lent) {
+	if len(s) == bucketLenLent {
+		l = lent{s[bucketRecent], s[bucketOlder], s[bucketEnds]}
+	}
+	return l
+}
+
+// roll goes on to the period that now is in.
+func (l *lent) roll(nowMicros, period int64) {
+	switch {
+	case nowMicros >= l.ends+period:
+		*l = lent{}
+	case nowMicros >= l.ends:
+		*l = lent{0, l.recent, l.ends + period}
+	}
+	if l.units() == 0 {
+		*l = lent{}
+	}
+}
+
 // lent holds the state as of now.
 func (b *bucket) lent(s State, nowMicros int64) (l lent) {
-	if b.period == 0 || len(s) != bucketLenLent || !isBucket(s) {
+	if b.period == 0 || !isBucket(s) {
 		return l
 	}
-	l = lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), s[bucketEnds]}
-	if nowMicros >= l.ends {
-		l = lent{0, l.recent, l.ends + b.period}
-	}
-	if nowMicros >= l.ends || l.units() == 0 {
-		return lent{}
-	}
+	l = lentIn(s)
+	l.recent, l.older = min(l.recent, b.capacity), min(l.older, b.capacity)
+	l.roll(nowMicros, b.period)
 	return l
 }
 
@@ -89,23 +106,40 @@ func (b *bucket) lentUntil(s State) int64 {
 }
 
 // refundLent gives units back: of a batch, or of a request. Units of a batch that are no longer
-// counted as lent have begun to drain.
+// counted as lent have begun to drain. As in refund nothing is clamped; but what was lent and is no
+// longer drains from now on.
 func (b *bucket) refundLent(s State, chargedAtMicros, nowMicros, cost int64, batch bool) State {
-	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
-	back := min(cost, 2*b.capacity) * b.interval
+	r := b.recall(s)
+	if r.size == 0 {
+		return s
+	}
+	l, drained, limit := lentIn(s), float64(nowMicros-s[bucketAt]), s[bucketLimit]
+	r.size, r.debt = max(r.size-drained, r.least(l, nowMicros, b.period), 0), max(r.debt-drained, 0)
+	l.roll(nowMicros, b.period)
+	back := float64(float64(cost) * r.rate)
 	switch {
-	case lead == 0:
+	case r.size == 0 || !batch && nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
 		return s
 	case batch && l.giveBack(cost, chargedAtMicros, b.period) < cost:
-		back = b.drained(back, max(nowMicros-chargedAtMicros-b.period, 0))
-	case !batch && nowMicros-chargedAtMicros >= b.ceilMicros(b.tolerance):
-		return s
+		back = max(back-float64(max(nowMicros-chargedAtMicros-b.period, 0)), 0)
 	}
-	least, _ := b.least(l)
-	if lead = max(lead-back, least); lead <= 0 {
+	r.size, r.debt = max(r.size-back, float64(float64(l.units())*r.rate)), r.debt-back
+	switch {
+	case r.size <= 0:
 		return s[:0]
+	case l.units() > 0:
+		r.debt = 0
+		return append(r.write(s, nowMicros, limit), l.recent, l.older, l.ends)
 	}
-	return b.store(s, nowMicros, lead, l)
+	return r.write(s, nowMicros, limit)
+}
+
+// least is what lent units leave of the size, however much has drained since: leastLead, at the rate that
+// the size was counted with.
+func (r *recalled) least(l lent, nowMicros, period int64) float64 {
+	both, recent := float64(float64(l.units())*r.rate), float64(float64(l.recent)*r.rate)
+	past := nowMicros - l.ends
+	return max(both-float64(max(past, 0)), recent-float64(max(past-period, 0)))
 }
 
 // giveBack takes so many units off those of the period in which they were lent. It returns how

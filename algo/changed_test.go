@@ -109,6 +109,118 @@ func TestRefundAfterAChange(t *testing.T) {
 	}
 }
 
+// TestRefundOfASmallerSize gives its own units back alone: those that a larger size has charged still
+// count for it, and so does what is owed.
+func TestRefundOfASmallerSize(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	const large, small = 500, 10
+	for _, c := range []struct {
+		name                 string
+		changes              int64 // of the small size's charge of 1; below 0: it owes more
+		wantLarge, wantSmall int64
+	}{
+		{name: "refund", changes: 1, wantLarge: 1, wantSmall: 0},
+		{name: "debit", changes: -4, wantLarge: 0, wantSmall: 0},
+	} {
+		for i, limit := range everyLimit() {
+			changes := limit.Algorithm.HasBurst() && limit.LeaseMicros == 0 && (!limit.Queue || c.changes > 0)
+			if !changes {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%d-%s", c.name, i, limit.Algorithm), func(t *testing.T) {
+				t.Parallel()
+				limit.WindowMicros, limit.Units, limit.Burst = 3600e6, small, 0
+				plain := mustPlan(t, limit)
+				l := newLuaPlan(t, client, plain, t.Name())
+				sized := func(units int64) {
+					l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
+				}
+				remaining := func(units int64) int64 {
+					sized(units)
+					out, _, err := l.parse(l.decide(client, epoch, 0))
+					testenv.SameError(t, "a look", err, nil)
+					return out[0].Remaining
+				}
+				l.decide(client, epoch, 1)
+				sized(large)
+				l.decide(client, epoch, large-1)
+				testenv.Same(t, "what remains of the large size", remaining(large), int64(0))
+				sized(small)
+				err := l.giveBack(client, epoch, c.changes, epoch).Err()
+				testenv.SameError(t, c.name, err, nil)
+				testenv.Same(t, "what remains of the large size then", remaining(large), c.wantLarge)
+				testenv.Same(t, "what remains of the small size then", remaining(small), c.wantSmall)
+			})
+		}
+	}
+}
+
+// TestChangesForgetNothing: whatever sizes charge, a refund makes none that drains as fast as they do
+// room for more than its units, and a debit makes none.
+func TestChangesForgetNothing(t *testing.T) {
+	t.Parallel()
+	for _, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRandom(1100 + uint64(a))
+			for n := range 400 {
+				l := r.limit(a)
+				if n%4 == 0 && a.HasBurst() {
+					l = r.lent(a)
+				}
+				checkChanges(t, r, l)
+			}
+		})
+	}
+}
+
+func checkChanges(t *testing.T, r random, l Limit) {
+	t.Helper()
+	plain, states, now := mustPlan(t, l), make([]State, 1), epoch+r.Int64N(1e15)
+	out := make([]Decision, 1)
+	for range 60 {
+		size, seen := r.size(&l), r.size(&l)
+		if l.LeaseMicros > 0 { // of what was lent, each rate has drained other units
+			size.Units, seen.Units = l.Units, l.Units
+		}
+		own, _ := plain.Sized(new(Plan), []Size{size})
+		if own == nil {
+			continue
+		}
+		decide(own, states, now, r.cost(own.Limits()[0].Capacity()), out)
+		charged := now
+		now += r.span(0, max(l.WindowMicros, l.TTLMicros)/4)
+		if seen.Units = max(seen.Units, size.Units); l.Algorithm.HasBurst() && !l.Steps && len(states[0]) > 0 {
+			seen.Units = max(seen.Units, states[0][bucketLimit])
+		}
+		other, _ := plain.Sized(new(Plan), []Size{seen})
+		if other == nil {
+			continue
+		}
+		gives := r.cost(own.Limits()[0].Capacity())
+		if r.oneIn(3) {
+			gives = -gives
+		}
+		before := roomOf(other, states, now)
+		refund(own, states, charged, now, gives)
+		after := roomOf(other, states, now)
+		const rounds = 1
+		if after > before+max(gives, 0)+rounds {
+			t.Fatalf("%+v changes by %d at %d: %+v has room for %d, and had for %d before; state %v",
+				own.Limits()[0], gives, now, other.Limits()[0], after, before, states[0])
+		}
+		now += r.step(&l, out[0], now)
+	}
+}
+
+// roomOf is how much a plan of one limit has left.
+func roomOf(p *Plan, states []State, now int64) int64 {
+	out := make([]Decision, 1)
+	decide(p, copyStates(states), now, 0, out)
+	return out[0].Remaining
+}
+
 // TestNoWaitIsLongerThanTheLimitNeeds: whatever limits came before, and
 // wherever the clock has been, a full capacity is back when this limit has
 // restored it, and so is every cost within it.

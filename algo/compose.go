@@ -52,11 +52,11 @@ func libraries(limits int, script string) string {
 // A script consists of the bodies of functions of the .lua files, each of which is plain
 // Lua that can be read and checked by itself. Limit by limit, they are written into scopes:
 //
-//	check   pick, then begin, read, count, check, weigh, wait and again in one scope;
-//	        then, if every retry is 0, charge of those with a cost
-//	refund  pick, then for each charge in one scope begin, read, parts and refund of those
-//	        with a cost above 0, and begin, read, count, parts, counts and debit of those
-//	        below
+//	check   pick, then begin, read, measure, count, check, weigh, wait and again in one
+//	        scope; then, if every retry is 0, charge of those with a cost
+//	refund  pick, then for each charge in one scope begin, read, recall, parts and refund
+//	        of those with a cost above 0, and begin, read, recall, count, parts, counts and
+//	        debit of those below
 //	renew and release   scripts of their own, see renewal and giveBack
 //
 // A function named read_queue is read of the variant queue alone. A file need not have all
@@ -65,11 +65,11 @@ func libraries(limits int, script string) string {
 // argument each, or a local of what compose_packed.go unpacks.
 var (
 	pickSteps   = []string{"pick", "other_time"}
-	checkSteps  = []string{"begin", "read", "count", "check", "weigh", "wait", "again"}
+	checkSteps  = []string{"begin", "read", "measure", "count", "check", "weigh", "wait", "again"}
 	chargeSteps = []string{"charge"}
 	longAgo     = []string{"pick", "long_ago"}
-	refundSteps = []string{"begin", "read", "parts", "refund"}
-	debitSteps  = []string{"begin", "read", "count", "parts", "counts", "debit"}
+	refundSteps = []string{"begin", "read", "recall", "parts", "refund"}
+	debitSteps  = []string{"begin", "read", "recall", "count", "parts", "counts", "debit"}
 )
 
 // kind says which script, with which clock, and on which terms.

@@ -158,6 +158,7 @@ type sequence struct {
 	pipe      redis.Pipeliner
 	states    []State
 	nowMicros int64
+	steady    int   // for how many steps a size lasts, on average
 	ahead     int64 // by how much the clock is ahead for a moment
 	forward   bool  // the clock has never been set back
 	charges   []charge
@@ -195,12 +196,13 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		pipe:      client.Pipeline(),
 		states:    make([]State, len(limits)),
 		nowMicros: epoch + r.Int64N(1e15),
+		steady:    []int{1, 2, 20, 20}[r.IntN(4)],
 		forward:   true,
 	}
 	last := make([]Decision, len(limits))
 	for range stepsPerPlan {
 		s.advance(last)
-		if s.oneIn(20) {
+		if s.oneIn(s.steady) {
 			s.resize(t)
 		}
 		s.rebound(t)
@@ -246,7 +248,7 @@ func (s *sequence) advance(last []Decision) {
 		s.ahead = s.span(1, 10*MaxWindowMicros)
 		s.nowMicros += s.ahead
 	default:
-		s.nowMicros += s.step(&limit, last[i], s.nowMicros)
+		s.nowMicros = min(s.nowMicros+s.step(&limit, last[i], s.nowMicros), 1<<52)
 	}
 	for i, st := range s.states {
 		if len(st) > 0 && s.nowMicros/1000 > ceilDiv(s.ExpiresAtMicros(i, st), 1000) {

@@ -43,7 +43,7 @@ func (s *scope) checks() []step {
 	if s.instead == "" {
 		return all
 	}
-	reads := len(s.steps(checkSteps[:2]))
+	reads := len(s.steps(checkSteps[:3]))
 	for i := range all[reads:] {
 		all[reads+i].rename(s.instead, roomArgument)
 	}

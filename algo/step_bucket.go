@@ -64,6 +64,14 @@ func longerOfSteps(l *Limit, units, retryAfterMicros int64) (micros int64, known
 // in is how long it takes until steps have brought so many units, from the beginning of a step on.
 func (b *stepBucket) in(units int64) int64 { return b.stepsFor(units) * b.window }
 
+// lasts is in, for units that another limit may have charged: not for more than 142 years.
+func (b *stepBucket) lasts(units int64) int64 {
+	if steps := b.stepsFor(units); steps <= 1<<52/b.window {
+		return steps * b.window
+	}
+	return 1 << 52
+}
+
 // stepsFor is how many steps bring so many units. A limit of 0 counts as one of 1: none are missing.
 func (b *stepBucket) stepsFor(units int64) int64 { return ceilDiv(units, max(b.limit, 1)) }
 
@@ -125,35 +133,57 @@ func (b *stepBucket) store(s State, nowMicros, used int64) State {
 	return append(s[:0], start, used, max(used-b.capacity, 0), start+b.in(used))
 }
 
-// refund gives cost back. Units that were charged a whole refill ago have come back with time.
+// refund gives cost back: it takes the units off those that were counted, as if they had never been
+// charged. So nothing is clamped to this limit's capacity, which may not be the one that charged the
+// others. Units that were charged a whole refill ago have come back with time.
 func (b *stepBucket) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
-	used := b.used(s, nowMicros)
-	switch {
-	case used == 0 || chargedAtMicros < floorTo(nowMicros, b.window)+b.window-b.in(b.capacity):
+	if !b.isState(s) || b.capacity == 0 || chargedAtMicros < floorTo(nowMicros, b.window)+b.window-b.in(b.capacity) {
 		return s
-	case cost >= used:
+	}
+	brought := b.brought(s, nowMicros)
+	switch {
+	case s[stepUsed] <= brought:
+		return s
+	case s[stepUsed]-cost <= brought:
 		return s[:0]
 	}
-	return b.store(s, nowMicros, used-cost)
+	s[stepUsed], s[stepOwed] = s[stepUsed]-cost, max(s[stepOwed]-cost, 0)
+	return s
 }
 
-// debit charges cost at the time of an earlier charge. Steps since then have filled a bucket that
-// is full now. How long another one was full is not known: it is taken to have lacked tokens all the
-// time.
+// brought is how many units steps have brought since the state was counted; of those that were missing,
+// if it is more.
+func (b *stepBucket) brought(s State, nowMicros int64) int64 {
+	steps := max(floorTo(nowMicros, b.window)-s[stepAt], 0) / b.window
+	if steps >= b.stepsFor(s[stepUsed]) {
+		return s[stepUsed]
+	}
+	return steps * b.limit
+}
+
+// debit charges cost at the time of an earlier charge, beyond the capacity if need be. Steps since then
+// have filled a bucket that is full now. How long another one was full is not known: it is taken to have
+// lacked tokens all the time.
 func (b *stepBucket) debit(s State, chargedAtMicros, nowMicros, cost int64) State {
-	used, owed := b.used(s, nowMicros), min(cost, 2*b.capacity)
+	used, debt, owes := int64(0), int64(0), min(cost, 2*b.capacity)
+	if b.isState(s) {
+		brought := b.brought(s, nowMicros)
+		used, debt = s[stepUsed]-brought, max(s[stepOwed]-brought, 0)
+	}
 	start := floorTo(nowMicros, b.window)
 	if used == 0 && chargedAtMicros < start {
 		steps := ceilDiv(start-chargedAtMicros, b.window)
-		if steps >= b.stepsFor(owed) {
+		if steps >= b.stepsFor(owes) {
 			return s
 		}
-		owed -= steps * b.limit
+		owes -= steps * b.limit
 	}
-	if owed = min(owed, 2*b.capacity-used); owed <= 0 {
+	free := max(b.capacity+debt-used, 0)
+	if owes = min(owes, b.capacity-debt+free); owes <= 0 {
 		return s
 	}
-	return b.store(s, nowMicros, used+owed)
+	used, debt = used+owes, debt+max(owes-free, 0)
+	return append(s[:0], start, used, debt, start+b.lasts(used))
 }
 
 // rebase makes a state that was counted in a later step one that was counted in this one, and so
@@ -163,7 +193,7 @@ func (b *stepBucket) rebase(s State, nowMicros int64) (State, bool) {
 	if !b.isState(s) || s[stepAt] <= start {
 		return s, false
 	}
-	s[stepAt], s[stepEnds] = start, start+b.in(max(b.clamped(s), 1))
+	s[stepAt], s[stepEnds] = start, start+b.lasts(s[stepUsed])
 	return s, true
 }
 

@@ -14,6 +14,8 @@
 --          step began in which they were counted (us since the Unix epoch). A request
 --          with any limit and capacity can read them: at most its own capacity is
 --          missing, and as much of debt, and its own steps have brought tokens since.
+--          What changes a charge clamps nothing: a refund takes its units off those
+--          that are missing, and a debit adds them.
 -- TTL      until the step that fills the bucket
 --
 -- `now` is Redis' time in us. What was counted in a later step, before the clock was
@@ -28,7 +30,7 @@ local function begin(window)
   return start
 end
 
-local function read(key, limit, window, capacity, start)
+local function measure(key, limit, window, capacity, start)
   local used, stored = 0, try('GET', key)
   if stored and #stored == 24 then
     local units, owed, at = struct.unpack('<ddd', stored)
@@ -39,9 +41,9 @@ local function read(key, limit, window, capacity, start)
       end
       if at > start then -- the clock was set back
         at = start
-        local stop = start + math.max(math.ceil(missing / math.max(limit, 1)), 1) * window
+        local stop = start + math.min(math.ceil(units / math.max(limit, 1)) * window, 2^52)
         local state = struct.pack('<ddd', units, owed, at)
-        call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+        call('SET', key, state, 'PXAT', string.format('%d', math.floor(stop / 1000)))
       end
       missing = math.ceil(missing - math.floor((start - at) / window) * limit)
       if missing > 0 then used = missing end
@@ -74,30 +76,53 @@ local function charge(key, cost, limit, window, start, used, remaining)
   return remaining, reset
 end
 
-local function refund(key, cost, limit, window, capacity, start, used)
+local function recall(key, limit, window, start)
+  local missing, owed, at, stored = 0, 0, start, try('GET', key)
+  if stored and #stored == 24 then
+    missing, owed, at = struct.unpack('<ddd', stored)
+    if missing > 0 and missing < 2^53 and owed >= 0 and owed <= missing then
+      if at > start then -- the clock was set back
+        at = start
+        local stop = start + math.min(math.ceil(missing / math.max(limit, 1)) * window, 2^52)
+        local state = struct.pack('<ddd', missing, owed, at)
+        call('SET', key, state, 'PXAT', string.format('%d', math.floor(stop / 1000)))
+      end
+    else
+      missing, at = 0, start
+    end
+  elseif stored then
+    foreign(key, stored)
+  end
+  local brought = math.floor((start - at) / window) * limit
+  return missing, owed, at, brought
+end
+
+local function refund(key, cost, limit, window, capacity, start, missing, owed, at, brought)
   -- What was charged a whole refill ago has come back with time.
-  if used > 0 and charged >= start + window - math.ceil(capacity / limit) * window then
-    used = used - cost
-    if used > 0 then
-      local stop = start + math.ceil(used / limit) * window
-      local state = struct.pack('<ddd', used, math.max(used - capacity, 0), start)
-      call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+  if missing > brought and charged >= start + window - math.ceil(capacity / limit) * window then
+    missing, owed = missing - cost, math.max(owed - cost, 0)
+    if missing > brought then
+      call('SET', key, struct.pack('<ddd', missing, owed, at), 'KEEPTTL')
     else
       call('DEL', key)
     end
   end
 end
 
-local function debit(key, cost, limit, window, capacity, start, used)
-  -- Steps since the charge have filled a bucket that is full now. How long another one was
-  -- full is not known: it is taken to have lacked tokens all the time.
-  local owed = math.min(-cost, 2 * capacity)
-  if used == 0 and charged < start then owed = owed - math.ceil((start - charged) / window) * limit end
-  owed = math.min(owed, 2 * capacity - used)
-  if owed > 0 then
-    used = used + owed
-    local stop = start + math.ceil(used / limit) * window
-    local state = struct.pack('<ddd', used, math.max(used - capacity, 0), start)
-    call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+local function debit(key, cost, limit, window, capacity, start, missing, owed, brought)
+  local used, debt, owes = 0, 0, math.min(-cost, 2 * capacity)
+  if missing > brought then used, debt = missing - brought, math.max(owed - brought, 0) end
+  -- Steps since then have filled a bucket that is full now. How long another one was full
+  -- is not known: it is taken to have lacked tokens all the time.
+  if used == 0 and charged < start then
+    owes = owes - math.ceil((start - charged) / window) * limit
+  end
+  local free = math.max(capacity + debt - used, 0)
+  owes = math.min(owes, capacity - debt + free)
+  if owes > 0 then
+    used, debt = used + owes, debt + math.max(owes - free, 0)
+    local stop = start + math.min(math.ceil(used / limit) * window, 2^52)
+    local state = struct.pack('<ddd', used, debt, start)
+    call('SET', key, state, 'PXAT', string.format('%d', math.floor(stop / 1000)))
   end
 end

@@ -6,12 +6,14 @@ local last = 7
 repeat
   local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local key, interval, tolerance, period, cost, over = KEYS[1], ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0, cost_1, ARGV[2] + 0
-    local lead, recent, older, ends, stored = 0, 0, 0, 0, try('GET', key)
+    local key, period, cost, over, tolerance = KEYS[1], ARGV[6] + 0, cost_1, ARGV[2] + 0, ARGV[5] + 0
+    local lead, rate, debt, recent, older, ends, stored = 0, 0, 0, 0, 0, 0, try('GET', key)
     if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
-      local size, rate, at = struct.unpack('<ddd', stored)
+      local size, at
+      size, rate, at = struct.unpack('<ddd', stored)
       if #stored == 48 then recent, older, ends = struct.unpack('<ddd', stored, 25) end
       if size > 0 and size < 2^53 and rate > 0 and recent >= 0 and older >= 0 and ends >= 0 then
+        if #stored == 32 then debt = struct.unpack('<d', stored, 25) end
         if at > now then -- the clock was set back
           if #stored == 48 then ends = ends - (at - now) end
           at = now
@@ -26,22 +28,9 @@ repeat
           end
           call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
         end
-        local tick
-        if rate ~= interval then
-          tick = interval >= 2^17 and 1 or interval >= 2^6 and 2^-4
-            or interval >= 2^-2 and 2^-12 or interval >= 2^-10 and 2^-20 or 2^-30
-          size = math.ceil(size / rate * interval / tick) * tick
-        end
-        if size > tolerance then
-          local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
-          if tick then debt = math.ceil(debt / rate * interval / tick) * tick end
-          size = math.min(size - debt, tolerance) + math.min(debt, tolerance)
-        end
-        if size > now - at then lead = size - (now - at) end
+        lead, debt = math.max(size - (now - at), 0), math.max(debt - (now - at), 0)
         if #stored == 48 then
-          local most = math.floor(tolerance / interval + 0.5)
-          recent, older = math.min(recent, most), math.min(older, most)
-          local both, later = math.min((recent + older) * interval, tolerance), recent * interval
+          local both, later = (recent + older) * rate, recent * rate
           ends = math.ceil(ends) -- an integer
           local past = now - ends
           lead = math.max(lead, both - math.max(past, 0), later - math.max(past - period, 0))
@@ -55,7 +44,7 @@ repeat
       if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
       call('DEL', key)
     end
-    local back, known, gone = math.min(cost * interval, 2 * tolerance), 0, false
+    local back, known, gone = cost * rate, 0, false
     if over > 0 then
       if charged >= ends - period then
         known = math.min(cost, recent)
@@ -69,13 +58,15 @@ repeat
       gone = now - charged >= tolerance
     end
     if lead > 0 and not gone then
-      lead = math.max(lead - back, math.min((recent + older) * interval, tolerance))
+      lead, debt = math.max(lead - back, (recent + older) * rate), debt - back
       if lead > 0 then
-        local state, stop = struct.pack('<ddd', lead, interval, now), now + math.ceil(lead)
+        local state, stop = struct.pack('<ddd', lead, rate, now), now + math.ceil(lead)
         if recent + older > 0 then
           state = state .. struct.pack('<ddd', recent, older, ends)
-          stop = math.max(stop, ends + math.ceil((recent + older) * interval))
-          if recent > 0 then stop = math.max(stop, ends + period + math.ceil(recent * interval)) end
+          stop = math.max(stop, ends + math.ceil((recent + older) * rate))
+          if recent > 0 then stop = math.max(stop, ends + period + math.ceil(recent * rate)) end
+        elseif debt > 0 then
+          state = state .. struct.pack('<d', debt)
         end
         call('SET', key, state, 'PXAT', string.format('%d', math.ceil(stop / 1000)))
       else

@@ -6,39 +6,30 @@ local last = 5
 repeat
   local cost_1 = ARGV[1] + 0
   if cost_1 > 0 then
-    local key, interval, tolerance, cost = KEYS[1], ARGV[2] + 0, ARGV[3] + 0, cost_1
-    local lead, stored = 0, try('GET', key)
+    local key, cost, tolerance = KEYS[1], cost_1, ARGV[3] + 0
+    local size, rate, at, debt, stored = 0, 0, now, 0, try('GET', key)
     if stored and (#stored == 24 or #stored == 32 or #stored == 48) then
-      local size, rate, at = struct.unpack('<ddd', stored)
+      size, rate, at = struct.unpack('<ddd', stored)
       if size > 0 and size < 2^53 and rate > 0 then
+        if #stored == 32 then debt = struct.unpack('<d', stored, 25) end
         if at > now then -- the clock was set back
           at = now
           local state = struct.pack('<ddd', size, rate, at) .. string.sub(stored, 25)
           call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(size)) / 1000)))
         end
-        local tick
-        if rate ~= interval then
-          tick = interval >= 2^17 and 1 or interval >= 2^6 and 2^-4
-            or interval >= 2^-2 and 2^-12 or interval >= 2^-10 and 2^-20 or 2^-30
-          size = math.ceil(size / rate * interval / tick) * tick
-        end
-        if size > tolerance then
-          local debt = #stored == 32 and struct.unpack('<d', stored, 25) or 0
-          if tick then debt = math.ceil(debt / rate * interval / tick) * tick end
-          size = math.min(size - debt, tolerance) + math.min(debt, tolerance)
-        end
-        if size > now - at then lead = size - (now - at) end
+      else
+        size, at = 0, now
       end
     elseif stored then
       if stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
       call('DEL', key)
     end
-    if lead > 0 and now - charged < tolerance then
-      lead = lead - cost * interval
-      if lead > 0 then
-        local state = struct.pack('<ddd', lead, interval, now)
-        if lead > tolerance then state = state .. struct.pack('<d', lead - tolerance) end
-        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((now + math.ceil(lead)) / 1000)))
+    if size > now - at and now - charged < tolerance then
+      size, debt = size - cost * rate, debt - cost * rate
+      if size > now - at then
+        local state = struct.pack('<ddd', size, rate, at)
+        if debt > 0 then state = state .. struct.pack('<d', debt) end
+        call('SET', key, state, 'PXAT', string.format('%d', math.ceil((at + math.ceil(size)) / 1000)))
       else
         call('DEL', key)
       end

@@ -13,9 +13,9 @@ if stored and #stored == 24 then
     end
     if at > start then -- the clock was set back
       at = start
-      local stop = start + math.max(math.ceil(missing / math.max(limit, 1)), 1) * window
+      local stop = start + math.min(math.ceil(units / math.max(limit, 1)) * window, 2^52)
       local state = struct.pack('<ddd', units, owed, at)
-      call('SET', key, state, 'PXAT', string.format('%d', stop / 1000))
+      call('SET', key, state, 'PXAT', string.format('%d', math.floor(stop / 1000)))
     end
     missing = math.ceil(missing - math.floor((start - at) / window) * limit)
     if missing > 0 then used = missing end

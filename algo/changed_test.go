@@ -191,7 +191,8 @@ func checkChanges(t *testing.T, r random, l Limit) {
 		decide(own, states, now, r.cost(own.Limits()[0].Capacity()), out)
 		charged := now
 		now += r.span(0, max(l.WindowMicros, l.TTLMicros)/4)
-		if seen.Units = max(seen.Units, size.Units); l.Algorithm.HasBurst() && !l.Steps && len(states[0]) > 0 {
+		seen.Units = max(seen.Units, size.Units)
+		if hasRate := l.Algorithm.HasBurst() && !l.Steps; hasRate && len(states[0]) > 0 {
 			seen.Units = max(seen.Units, states[0][bucketLimit])
 		}
 		other, _ := plain.Sized(new(Plan), []Size{seen})

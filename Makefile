@@ -220,12 +220,12 @@ pictures: build tools ## draw docs/img/bench.svg and dashboard.svg anew; the oth
 	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 
 .PHONY: footprint
-footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each, LATER=310s: memory then, too, PUBLISH=1: show it in the documents)
+footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each, LATER=310s: so long after their start, PUBLISH=1: show it in the documents)
 	@cd bench && go run . -footprint -rounds $(ROUNDS)$(if $(LATER), -later $(LATER))$(if $(PUBLISH), -publish)
 
 .PHONY: bench
 bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; BEFORE=other.wasm)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE) -command "make bench ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) RATE=$(RATE)"$(if $(BEFORE), -before $(abspath $(BEFORE)) -out results/before)$(if $(PUBLISH), -publish)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE)$(if $(BEFORE), -before $(abspath $(BEFORE)))$(if $(PUBLISH), -publish)
 
 # Instructions do not depend on what else the machine does, and hardly on which machine it is.
 .PHONY: count

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/internal/process"
 )
@@ -24,9 +25,10 @@ type bench struct {
 type running struct {
 	*setup
 
-	envoy   *envoy
-	service *subprocess // nil: it has none
-	relay   *envoy      // nil: it has none
+	envoy *envoy
+	// own are all of them: envoy's, and the service's or the relay's, if it has one.
+	own            []*subprocess
+	service, relay *subprocess
 }
 
 // onBench starts what all setups share, and ends it and what was started meanwhile.
@@ -46,7 +48,7 @@ func onBench(ctx context.Context, root string, act func(*bench, machine) error) 
 		return err
 	}
 	at := place{listener: ports[1], admin: ports[2]}
-	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at, loopback), at); err != nil {
+	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
 		return err
 	}
 	m, err := b.describe(ctx)
@@ -82,27 +84,34 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	}
 	r := &running{setup: s}
 	b.measured = r
-	if s.peer != nil && b.service == "" {
-		if b.service, err = buildPeer(ctx, b.root, b.dir); err != nil {
-			return err
-		}
-	}
 	if s.peer != nil {
+		if b.service == "" {
+			if b.service, err = buildPeer(ctx, b.root, b.dir); err != nil {
+				return err
+			}
+		}
 		if r.service, err = b.under.startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
 			return err
 		}
+		r.own = append(r.own, r.service)
 	}
 	if s.relay {
-		if r.relay, err = b.startRelay(ctx, at); err != nil {
+		relay, err := b.startRelay(ctx, at)
+		if err != nil {
 			return err
 		}
+		r.relay = relay.subprocess
+		r.own = append(r.own, r.relay)
 	}
 	config, err := s.config(at)
 	if err != nil {
 		return err
 	}
-	r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, config, at)
-	return err
+	if r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, config, at); err != nil {
+		return err
+	}
+	r.own = append(r.own, r.envoy.subprocess)
+	return nil
 }
 
 // bringDown ends what bringUp has started.
@@ -110,24 +119,10 @@ func (b *bench) bringDown() {
 	if b.measured == nil {
 		return
 	}
-	for _, p := range b.measured.processes() {
+	for _, p := range b.measured.own {
 		p.stop()
 	}
 	b.measured = nil
-}
-
-// processes are a setup's own.
-func (r *running) processes() (all []*subprocess) {
-	if r.service != nil {
-		all = append(all, r.service)
-	}
-	if r.relay != nil {
-		all = append(all, r.relay.subprocess)
-	}
-	if r.envoy != nil {
-		all = append(all, r.envoy.subprocess)
-	}
-	return all
 }
 
 // processes are all that run.
@@ -139,7 +134,7 @@ func (b *bench) processes() (all []*subprocess) {
 		all = append(all, b.upstream.subprocess)
 	}
 	if b.measured != nil {
-		all = append(all, b.measured.processes()...)
+		all = append(all, b.measured.own...)
 	}
 	return all
 }
@@ -151,28 +146,19 @@ func (b *bench) stop() {
 	}
 }
 
-// plan lists the measurements.
-type plan struct {
-	setups          []*setup
-	warmUp          load // not measured: V8 compiles what is hot a second time
-	loads           []load
-	rounds, seconds int  // how often; of each load
-	quiet           bool // what others disturb is measured again
-}
-
-// warmUpSeconds is how long a setup is warmed up, at most.
+// warmUpSeconds is how long a setup is warmed up, at most: V8 compiles what is hot a second time.
 const warmUpSeconds = 2
 
 // run measures every setup under every load in each round. The rounds begin with
 // another setup each, so that what slows the machine for a while slows different
 // ones, and start its processes anew, as how fast one is depends on where its
 // memory happens to be.
-func (b *bench) run(ctx context.Context, p plan, r results) error {
-	for round := range p.rounds {
-		for i := range p.setups {
-			s := p.setups[(i+round)%len(p.setups)]
-			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, p.rounds, s.id))
-			if err := b.runOnce(ctx, s, p, r); err != nil {
+func (b *bench) run(ctx context.Context, setups []*setup, o options, r results) error {
+	for round := range o.rounds {
+		for i := range setups {
+			s := setups[(i+round)%len(setups)]
+			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, o.rounds, s.id))
+			if err := b.runOnce(ctx, s, o, r); err != nil {
 				return fmt.Errorf("%s: %w", s.id, err)
 			}
 		}
@@ -182,19 +168,19 @@ func (b *bench) run(ctx context.Context, p plan, r results) error {
 }
 
 // runOnce measures one setup under every load.
-func (b *bench) runOnce(ctx context.Context, s *setup, p plan, r results) error {
+func (b *bench) runOnce(ctx context.Context, s *setup, o options, r results) error {
 	defer b.bringDown()
 	if err := b.bringUp(ctx, s); err != nil {
 		return err
 	}
-	if _, err := b.measure(ctx, b.measured, p.warmUp, min(p.seconds, warmUpSeconds)); err != nil {
+	if _, err := b.measure(ctx, closedLoads[0], min(o.seconds, warmUpSeconds)); err != nil {
 		return err
 	}
-	for _, l := range p.loads {
+	for _, l := range append(slices.Clone(closedLoads), load{id: latencyLoad, rate: o.rate}) {
 		if !s.under(l.id) {
 			continue
 		}
-		sample, err := b.measureQuietly(ctx, l, p)
+		sample, err := b.measureQuietly(ctx, l, o)
 		if err != nil {
 			return err
 		}

@@ -111,7 +111,9 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 }
 
 // counting are the processes of a setup whose instructions count.
-func (b *bench) counting() []*subprocess { return append(b.measured.processes(), b.redis.subprocess) }
+func (b *bench) counting() []*subprocess {
+	return append(slices.Clone(b.measured.own), b.redis.subprocess)
+}
 
 // tellEach has callgrind do something in each process of a setup.
 func (b *bench) tellEach(ctx context.Context, command ...string) error {
@@ -156,7 +158,7 @@ func (b *bench) read(asksRedis bool) (c counted, err error) {
 		switch {
 		case p == b.measured.envoy.subprocess:
 			c.Envoy = slices.Max(threads) / countedRequests
-		case b.measured.relay != nil && p == b.measured.relay.subprocess:
+		case p == b.measured.relay:
 			c.Relay = slices.Max(threads) / countedRequests
 		case p == b.measured.service:
 			c.Service = all / countedRequests

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,6 @@ type envoy struct {
 // place is where a setup's Envoy is and whom it talks to.
 type place struct {
 	listener, admin        int           // its ports
-	host                   string        // where those are that it talks to; "": on this machine
 	upstream, redis        int           // their ports
 	service, health, debug int           // ports, too: of the rate limit service
 	timeout                time.Duration // of a question to Redis, or to the service
@@ -38,15 +36,8 @@ type place struct {
 	workers                int           // of the Envoy; 0: one
 }
 
-const loopback = "127.0.0.1"
-
 // addr is a port of this machine.
-func addr(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
-
-// far is a port of those whom the Envoy talks to.
-func (p place) far(port int) string {
-	return net.JoinHostPort(cmp.Or(p.host, loopback), strconv.Itoa(port))
-}
+func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func (u under) startEnvoy(ctx context.Context, dir, name, config string, at place) (*envoy, error) {
 	file := filepath.Join(dir, name+".yaml")
@@ -113,8 +104,8 @@ func base(at place) (*envoyconf.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SetUpstream(at.far(at.upstream))
-	c.SetRedis(at.far(at.redis))
+	c.SetUpstream(addr(at.upstream))
+	c.SetRedis(addr(at.redis))
 	c.Delete(envoyconf.ConnectionManager + "/access_log")
 	return c, nil
 }
@@ -166,13 +157,13 @@ func replaceSluice(c *envoyconf.Config, filter string) {
 	c.Set(httpFilters, append([]any{c.Fragment(filter)}, rest...))
 }
 
-// answering is an Envoy that answers every request itself, at an address of its host: the upstream.
-func answering(at place, address string) string {
+// answering is an Envoy that answers every request itself: the upstream.
+func answering(at place) string {
 	return fmt.Sprintf(`
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
 static_resources:
   listeners:
-  - address: {socket_address: {address: %s, port_value: %d}}
+  - address: {socket_address: {address: 127.0.0.1, port_value: %d}}
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
@@ -190,5 +181,5 @@ static_resources:
           - name: envoy.filters.http.router
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-`, at.admin, address, at.listener)
+`, at.admin, at.listener)
 }

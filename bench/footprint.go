@@ -71,24 +71,32 @@ func further(id func(n int) string) edit {
 	}
 }
 
-// runFootprint measures each proxy in a fresh process a round, and shows or publishes the medians. With
-// -later it looks at the memory once more.
+// settles is how long V8's threads take to end what they do, and the allocator to give back what that
+// took: it does so once a second (memory_release_interval in envoy.yaml). What was in use in the last
+// five minutes it keeps for as long (-later).
+const settles = 3 * time.Second
+
+// runFootprint measures each proxy in a fresh process a round, and shows or publishes the medians.
 func runFootprint(ctx context.Context, root string, o options) error {
 	return onBench(ctx, root, func(b *bench, m machine) error {
-		before, soon, late := measure.Load(), make([][]taken, len(proxies)), make([][]taken, len(proxies))
-		for range o.rounds {
-			if err := b.startProxies(ctx, o.later, soon, late); err != nil {
-				return err
+		before, rounds := measure.Load(), make([]footprint, o.rounds)
+		for i := range rounds {
+			wait, atOnce := settles, 1
+			if o.later > 0 {
+				wait, atOnce = o.later, len(proxies)
+			}
+			for some := range slices.Chunk(proxies, atOnce) {
+				found, err := b.takenBy(ctx, some, wait)
+				if err != nil {
+					return err
+				}
+				rounds[i] = append(rounds[i], found...)
 			}
 		}
-		t := medians(soon)
+		t := medians(rounds)
 		head := fmt.Sprintf("Medians of %d processes, %s. Envoy %s on %d cores of %s. Load average: %s before, %s after.",
 			o.rounds, m.Date, m.Envoy, m.Cores, m.CPU, before, measure.Load())
-		fmt.Printf("%s\n\n%s\n%s\n%s", head, t.markdown(), t.sentences(), t.goals())
-		if o.later > 0 {
-			t := medians(late)
-			fmt.Printf("\nMemory %s after /ready:\n\n%s\n%s\n%s", o.later, t.markdown(), t.sentences(), t.goals())
-		}
+		fmt.Printf("%s\n\n%s\n%s", head, t.markdown(), t.sentences())
 		if o.publish {
 			return t.pages(head).Publish(root, nil)
 		}
@@ -96,101 +104,61 @@ func runFootprint(ctx context.Context, root string, o options) error {
 	})
 }
 
-// settles is how long V8's threads take to end what they do, and the allocator to give back what that
-// took: it does so once a second (memory_release_interval in envoy.yaml). What was in use in the last
-// five minutes it keeps for as long (-later).
-const settles = 3 * time.Second
-
-// startProxies adds what a process of each proxy has taken. They start one after the other; those that
-// are looked at later all stay until then.
-func (b *bench) startProxies(ctx context.Context, later time.Duration, soon, late [][]taken) error {
-	ready := make([]time.Time, len(proxies))
-	running := make([]*envoy, len(proxies))
-	for i, p := range proxies {
-		e, err := b.startProxy(ctx, p)
+// takenBy is what processes of some proxies have taken and hold, so long after each was ready.
+func (b *bench) takenBy(ctx context.Context, some []proxy, wait time.Duration) (t footprint, err error) {
+	ends := make([]time.Time, len(some))
+	running := make([]*envoy, len(some))
+	for i, p := range some {
+		ports, err := freePorts(2)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return nil, err
 		}
-		defer e.stop()
-		running[i], ready[i] = e, time.Now()
-		t, err := e.takenAt(ctx, ready[i].Add(settles))
+		at := place{listener: ports[0], admin: ports[1], root: b.root, workers: p.workers}
+		c, err := shippedFor(at)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		soon[i] = append(soon[i], t)
-		if later == 0 {
-			e.stop()
-		}
-	}
-	for i := 0; later > 0 && i < len(running); i++ {
-		t, err := running[i].takenAt(ctx, ready[i].Add(later))
+		p.edit(c, at)
+		text, err := c.YAML()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.seconds = soon[i][len(soon[i])-1].seconds // of the start
-		late[i] = append(late[i], t)
+		if running[i], err = unwatched.startEnvoy(ctx, b.dir, "proxy", string(text), at); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		defer running[i].stop()
+		ends[i] = time.Now().Add(wait)
 	}
-	return nil
-}
-
-func (b *bench) startProxy(ctx context.Context, p proxy) (*envoy, error) {
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	at := place{listener: ports[0], admin: ports[1], root: b.root, workers: p.workers}
-	c, err := shippedFor(at)
-	if err != nil {
-		return nil, err
-	}
-	p.edit(c, at)
-	text, err := c.YAML()
-	if err != nil {
-		return nil, err
-	}
-	return unwatched.startEnvoy(ctx, b.dir, "proxy", string(text), at)
-}
-
-// taken is what a process has taken and holds.
-type taken struct {
-	seconds  float64 // of CPU
-	mb, anon float64 // resident, and the part that is no page of a file
-}
-
-// takenAt is what a process has taken by a time.
-func (p *subprocess) takenAt(ctx context.Context, when time.Time) (taken, error) {
-	select {
-	case <-ctx.Done():
-		return taken{}, ctx.Err()
-	case <-time.After(time.Until(when)):
-	}
-	used, err := p.cpu()
-	if err != nil {
-		return taken{}, err
-	}
-	memory, err := p.usage().MemoryInfoEx()
-	if err != nil {
-		return taken{}, p.explain(err)
-	}
-	return taken{used.Seconds(), float64(memory.RSS) / 1e6, float64(memory.RSS-memory.Shared) / 1e6}, nil
-}
-
-// medians are the results of all proxies.
-func medians(samples [][]taken) (t footprint) {
-	for i, p := range proxies {
-		median := func(of func(taken) float64) float64 {
-			var values []float64
-			for _, each := range samples[i] {
-				values = append(values, of(each))
-			}
-			return measure.Median(values)
+	for i, e := range running {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Until(ends[i])):
+		}
+		used, err := e.cpu()
+		if err != nil {
+			return nil, err
+		}
+		memory, err := e.usage().MemoryInfoEx()
+		if err != nil {
+			return nil, e.explain(err)
 		}
 		t = append(t, figures{
-			p.name, p.workers,
-			median(func(t taken) float64 { return t.seconds }),
-			median(func(t taken) float64 { return t.mb }),
-			median(func(t taken) float64 { return t.anon }),
+			some[i].name, some[i].workers, used.Seconds(), float64(memory.RSS) / 1e6, float64(memory.RSS-memory.Shared) / 1e6,
 		})
+	}
+	return t, nil
+}
+
+// medians are those of several rounds.
+func medians(rounds []footprint) footprint {
+	t := slices.Clone(rounds[0])
+	for i := range t {
+		var seconds, mb, anon []float64
+		for _, round := range rounds {
+			seconds, mb, anon = append(seconds, round[i].seconds), append(mb, round[i].mb), append(anon, round[i].anon)
+		}
+		t[i].seconds, t[i].mb, t[i].anon = measure.Median(seconds), measure.Median(mb), measure.Median(anon)
 	}
 	return t
 }
@@ -267,29 +235,6 @@ func (t footprint) sentences() string {
 - **100m of CPU** is a tenth of a core: such a proxy takes some %.0f s to start.
 `, t.beyond(shipped), t.toStart(), t.beyond(throughRelay), t.worker(shipped), t.worker(throughRelay),
 		t.beyond(anyFilter), t.worker(anyFilter), t.configuration(threeShared), t.configuration(threeApart), s.seconds*10)
-}
-
-// goals holds the table to what a proxy may cost.
-func (t footprint) goals() string {
-	var b strings.Builder
-	for _, g := range []struct {
-		what      string
-		got, most float64
-	}{
-		{"CPU to start with 4 workers, s", t.row(shipped, 4).seconds, 1.2},
-		{"memory beyond an Envoy without Wasm, MB", t.beyond(shipped), 50},
-		{"the same through a relay, MB", t.beyond(throughRelay), 50},
-		{"memory of a further worker, MB", t.worker(shipped), 2},
-		{"the same through a relay, MB", t.worker(throughRelay), 2},
-		{"memory of a further configuration with the same vm_id, MB", t.configuration(threeShared), 0.5},
-	} {
-		word := "met"
-		if g.got > g.most {
-			word = "missed"
-		}
-		fmt.Fprintf(&b, "%s: %.2f (want at most %g): %s\n", g.what, g.got, g.most, word)
-	}
-	return b.String()
 }
 
 // The document that has the table, what stands before it there, and those that have it in a sentence.

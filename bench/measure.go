@@ -30,11 +30,11 @@ type sample struct {
 }
 
 // each is something of each process of a setup.
-func (b *bench) each(s *running, of func(*subprocess) (float64, error)) (c cost, err error) {
+func (b *bench) each(of func(*subprocess) (float64, error)) (c cost, err error) {
 	for _, one := range []struct {
 		p  *subprocess
 		to *float64
-	}{{s.envoy.subprocess, &c.Envoy}, {s.service, &c.Service}, {b.redis.subprocess, &c.Redis}} {
+	}{{b.measured.envoy.subprocess, &c.Envoy}, {b.measured.service, &c.Service}, {b.redis.subprocess, &c.Redis}} {
 		if one.p == nil {
 			continue
 		}
@@ -53,14 +53,14 @@ type snapshot struct {
 	others           others
 }
 
-func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err error) {
+func (b *bench) snapshot(ctx context.Context) (snap snapshot, err error) {
 	if snap.calls, snap.reads, err = b.redis.work(ctx); err != nil {
 		return snap, err
 	}
-	if snap.undecided, err = s.envoy.failures(ctx); err != nil {
+	if snap.undecided, err = b.measured.envoy.failures(ctx); err != nil {
 		return snap, err
 	}
-	snap.micros, err = b.each(s, func(p *subprocess) (float64, error) {
+	snap.micros, err = b.each(func(p *subprocess) (float64, error) {
 		used, err := p.cpu()
 		return float64(used.Microseconds()), err
 	})
@@ -71,9 +71,10 @@ func (b *bench) snapshot(ctx context.Context, s *running) (snap snapshot, err er
 	return snap, err
 }
 
-// measure puts one load on one setup.
-func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*sample, error) {
-	before, err := b.snapshot(ctx, s)
+// measure puts one load on the setup that is up.
+func (b *bench) measure(ctx context.Context, l load, seconds int) (*sample, error) {
+	s := b.measured
+	before, err := b.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 		return nil, err
 	}
 	elapsed := time.Since(start)
-	after, err := b.snapshot(ctx, s)
+	after, err := b.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +108,6 @@ func (b *bench) measure(ctx context.Context, s *running, l load, seconds int) (*
 		WrongStatus:   o.requests() - o.statuses[s.status/100*100],
 	}
 	result.Foreign, result.Stolen = after.others.since(before.others, elapsed)
-	result.MemoryMB, err = b.each(s, (*subprocess).residentMB)
+	result.MemoryMB, err = b.each((*subprocess).residentMB)
 	return result, err
 }

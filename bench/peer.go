@@ -80,7 +80,7 @@ func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerO
 	if err != nil {
 		return nil, err
 	}
-	return p, p.await(ctx, func(ctx context.Context) error {
+	err = p.await(ctx, func(ctx context.Context) error {
 		var dialer net.Dialer
 		c, err := dialer.DialContext(ctx, "tcp", addr(at.service))
 		if err == nil {
@@ -88,6 +88,10 @@ func (u under) startPeer(ctx context.Context, binary, dir, name string, o *peerO
 		}
 		return err
 	})
+	if err != nil {
+		p.stop()
+	}
+	return p, err
 }
 
 // rateLimitFilter has Envoy's ratelimit filter ask the service, with the
@@ -103,7 +107,7 @@ typed_config:
   rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: service}}}
 `, at.timeout.Seconds()))
 	describe(c, identityHeader, "client")
-	c.Append("static_resources/clusters", c.HTTP2Cluster("service", at.far(at.service)))
+	c.Append("static_resources/clusters", c.HTTP2Cluster("service", addr(at.service)))
 }
 
 // describe has the filter send a descriptor for each key, with the value of a header.

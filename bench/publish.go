@@ -36,11 +36,12 @@ func readRun(file string) (*report, error) {
 
 // publish makes a run the one that the documents show, beside the instructions that are recorded.
 func (r *report) publish(root string) error {
-	record := map[string]string{publishedRun + ".md": r.tables(), publishedSVG: r.chart()}
-	var err error
-	if record[publishedRun+".json"], err = r.json(); err != nil {
+	record, err := r.files(publishedRun, r.tables())
+	if err != nil {
 		return err
 	}
+	record[publishedSVG] = record[publishedRun+".svg"]
+	delete(record, publishedRun+".svg")
 	counts, err := readCounts(root)
 	if err != nil {
 		return err

@@ -47,41 +47,35 @@ func (o options) publishable() error {
 	return nil
 }
 
-// watch tells what others use for a while.
-func (b *bench) watch(ctx context.Context, length time.Duration) error {
-	before, err := b.others()
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	select {
-	case <-time.After(length):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	after, err := b.others()
-	if err != nil {
-		return err
-	}
-	return disturbed(after.since(before, time.Since(begun)))
-}
-
-// awaitQuiet returns once the machine is quiet, or with what disturbs it.
-func (b *bench) awaitQuiet(ctx context.Context, length time.Duration) error {
-	deadline := time.Now().Add(longestWait)
-	for {
-		err := b.watch(ctx, length)
-		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+// awaitQuiet watches the machine, again and again until it is quiet, or tells what disturbs it after a limit.
+func (b *bench) awaitQuiet(ctx context.Context, length, limit time.Duration) error {
+	for deadline := time.Now().Add(limit); ; {
+		before, err := b.others()
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		select {
+		case <-time.After(length):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after, err := b.others()
+		if err != nil {
+			return err
+		}
+		err = disturbed(after.since(before, time.Since(begun)))
+		if err == nil || time.Now().After(deadline) {
 			return err
 		}
 	}
 }
 
 // measureQuietly measures, again if others have disturbed it and that matters.
-func (b *bench) measureQuietly(ctx context.Context, l load, p plan) (*sample, error) {
+func (b *bench) measureQuietly(ctx context.Context, l load, o options) (*sample, error) {
 	for repeat := 0; ; repeat++ {
-		s, err := b.measure(ctx, b.measured, l, p.seconds)
-		if err != nil || !p.quiet {
+		s, err := b.measure(ctx, l, o.seconds)
+		if err != nil || !o.publish {
 			return s, err
 		}
 		noise := disturbed(s.Foreign, s.Stolen)
@@ -92,7 +86,7 @@ func (b *bench) measureQuietly(ctx context.Context, l load, p plan) (*sample, er
 			return nil, fmt.Errorf("%d times in a row: %w", repeat+1, noise)
 		}
 		b.repeated++
-		if err := b.awaitQuiet(ctx, time.Second); err != nil {
+		if err := b.awaitQuiet(ctx, time.Second, longestWait); err != nil {
 			return nil, err
 		}
 	}

@@ -55,8 +55,8 @@ func TestPublishable(t *testing.T) {
 	testenv.Same(t, "the command's refusal", err != nil && strings.Contains(err.Error(), "too few to publish"), true)
 }
 
-// TestWatch sees a process that is none of the benchmark's.
-func TestWatch(t *testing.T) {
+// TestAwaitQuiet sees a process that is none of the benchmark's.
+func TestAwaitQuiet(t *testing.T) {
 	t.Parallel()
 	busy, err := unwatched.startProcess(t.TempDir(), "shell", nil, "sh", "-c", "while :; do :; done")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 	t.Cleanup(busy.stop)
 	b := &bench{}
 	testenv.Wait(t, time.Minute, func() error {
-		if b.watch(t.Context(), time.Second) == nil {
+		if b.awaitQuiet(t.Context(), time.Second, 0) == nil {
 			return errors.New("the other process is not noticed")
 		}
 		return nil

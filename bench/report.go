@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
 // report is the result of a benchmark.
@@ -23,123 +23,112 @@ type report struct {
 	setups []*setup
 }
 
-func (r *report) json() (string, error) {
-	text, err := json.MarshalIndent(r, "", " ")
-	return string(text) + "\n", err
+// columns are those of the table.
+var columns = []struct {
+	head string
+	cell func(r *report, s *setup) string
+}{
+	{"requests/s at 16", interval(0, mainLoad, requestsPerSecond)},
+	{"at 64", interval(0, crowdLoad, requestsPerSecond)},
+	{"÷ no limiter", func(r *report, s *setup) string {
+		return r.Results.ratio(s.id, unlimited, mainLoad, requestsPerSecond).text(2)
+	}},
+	{"÷ the pair", func(r *report, s *setup) string {
+		return r.Results.ratio(s.id, r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond).text(2)
+	}},
+	{"p50, µs", interval(0, latencyLoad, p50)},
+	{"p99", interval(0, latencyLoad, p99)},
+	{"p99.9", interval(0, latencyLoad, p999)},
+	{"CPU, µs: Envoy", median(1, mainLoad, envoyCPU)},
+	{"service", median(1, mainLoad, serviceCPU)},
+	{"Redis", median(1, mainLoad, redisCPU)},
+	{"per check", func(r *report, s *setup) string {
+		if s.id == unlimited || s.status != 200 {
+			return "-"
+		}
+		return r.Results.checkCost(s.id, mainLoad).text(1)
+	}},
+	{"requests/CPU second", median(0, mainLoad, requestsPerCPUSecond)},
+	{"Redis commands", median(4, mainLoad, redisCommands)},
+	{"MB: Envoy", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Envoy })},
+	{"service", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Service })},
+	{"Redis", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Redis })},
 }
 
-// markdown has the tables, and the goals of whoever changes the code.
+// interval is a cell with a quantity under a load.
+func interval(decimals int, load string, q quantity) func(*report, *setup) string {
+	return func(r *report, s *setup) string { return r.Results.spread(s.id, load, q).text(decimals) }
+}
+
+// median is a cell with the median alone.
+func median(decimals int, load string, q quantity) func(*report, *setup) string {
+	return func(r *report, s *setup) string {
+		text, _, _ := strings.Cut(r.Results.spread(s.id, load, q).text(decimals), " ")
+		return text
+	}
+}
+
+// markdown has the table, and the goals of whoever changes the code.
 func (r *report) markdown() string { return r.tables() + r.goalTable() }
 
-// tables are what a run has measured.
+// tables are what a run has measured, and what on.
 func (r *report) tables() string {
 	var b strings.Builder
-	r.writeHead(&b)
-	r.writeThroughput(&b)
-	r.writeLatency(&b)
-	r.writeCosts(&b)
-	r.writeTrouble(&b)
-	return b.String()
-}
-
-func (r *report) writeHead(b *strings.Builder) {
 	m := r.Machine
-	fmt.Fprintf(b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, "+
+	fmt.Fprintf(&b, "`%s`, %s, commit %s: %d cores of %s, Linux %s, Envoy %s with one worker, Redis %s, "+
 		"envoyproxy/ratelimit %s.\n",
 		r.Command, m.Date, m.Commit, m.Cores, m.CPU, m.Kernel, m.Envoy, m.Redis, m.Peer)
-	fmt.Fprintf(b, "Load average before: %s; other processes used %s cores meanwhile, the hypervisor took %s %%. ",
+	fmt.Fprintf(&b, "Load average before: %s; other processes used %s cores meanwhile, the hypervisor took %s %%. ",
 		m.LoadAverage, spreadOf(r.each(foreign)).text(2), spreadOf(r.each(stolenPercent)).text(1))
 	if r.Repeated > 0 {
-		fmt.Fprintf(b, "%d measurements were disturbed, and made again. ", r.Repeated)
+		fmt.Fprintf(&b, "%d measurements were disturbed, and made again. ", r.Repeated)
 	}
-	fmt.Fprintf(b, "Medians of %d rounds of %d s, in parentheses the least and the most. A ratio or a difference is that "+
-		"of the medians, in parentheses the interval that holds it with 95 %% probability (bootstrap over the rounds).\n",
+	fmt.Fprintf(&b, "Medians of %d rounds of %d s, in parentheses the least and the most. A ratio or a difference is that "+
+		"of the medians, in parentheses the interval that holds it with 95 %% probability (bootstrap over the rounds)."+
+		"\n\n|",
 		r.Rounds, r.Seconds)
+	for _, c := range columns {
+		b.WriteString(" | " + c.head)
+	}
+	b.WriteString(" |\n|---|" + strings.Repeat("---:|", len(columns)) + "\n")
+	var troubles []string
+	for _, s := range r.setups {
+		b.WriteString("| " + s.title)
+		for _, c := range columns {
+			b.WriteString(" | " + c.cell(r, s))
+		}
+		b.WriteString(" |\n")
+		for load, samples := range r.Results[s.id] {
+			var undecided, wrong int64
+			for _, sample := range samples {
+				undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
+			}
+			if undecided+wrong > 0 {
+				troubles = append(troubles, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n",
+					s.title, load, undecided, wrong, s.status))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nCPU, commands and requests for each second of CPU time of Envoy, the service and Redis together are "+
+		"those at 16 connections, latency that in the open loop of %d requests/s. Per check: Envoy's CPU beyond that without a "+
+		"limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the upstream. The "+
+		"pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n",
+		r.Rate, r.Results.fasterPair(mainLoad))
+	if len(troubles) > 0 {
+		slices.Sort(troubles)
+		b.WriteString("\nNot every request was decided:\n\n" + strings.Join(troubles, ""))
+	}
+	return b.String()
 }
 
 // each is a quantity of every sample.
 func (r *report) each(q quantity) (all []float64) {
-	for _, loads := range r.Results {
-		for _, samples := range loads {
-			for _, s := range samples {
-				all = append(all, q(s))
-			}
+	for setup, loads := range r.Results {
+		for load := range loads {
+			all = append(all, r.Results.of(setup, load, q)...)
 		}
 	}
 	return all
-}
-
-// table writes a Markdown table: a row for each setup, a column for each head.
-func table(b *strings.Builder, setups []*setup, title string, heads []string, cells func(*setup) []string) {
-	fmt.Fprintf(b, "\n%s\n\n| | %s |\n|---|%s\n", title, strings.Join(heads, " | "), strings.Repeat("---:|", len(heads)))
-	for _, s := range setups {
-		fmt.Fprintf(b, "| %s | %s |\n", s.title, strings.Join(cells(s), " | "))
-	}
-}
-
-func (r *report) writeThroughput(b *strings.Builder) {
-	heads := []string{"16 connections", "64", "at 16: ÷ no limiter", "÷ the pair"}
-	pair := r.Results.fasterPair(mainLoad)
-	table(b, r.setups, "Requests/s, closed loop:", heads, func(s *setup) []string {
-		var cells []string
-		for _, l := range closedLoads {
-			cells = append(cells, r.Results.spread(s.id, l.id, requestsPerSecond).text(0))
-		}
-		for _, to := range []string{unlimited, pair} {
-			cells = append(cells, r.Results.ratio(s.id, to, mainLoad, requestsPerSecond).text(2))
-		}
-		return cells
-	})
-	if len(r.Results[pair]) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\nThe pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n", pair)
-}
-
-func (r *report) writeLatency(b *strings.Builder) {
-	title := fmt.Sprintf("Latency in µs, open loop of %d requests/s:", r.Rate)
-	measured := slices.DeleteFunc(slices.Clone(r.setups), func(s *setup) bool { return !s.under(latencyLoad) })
-	table(b, measured, title, []string{"p50", "p99", "p99.9"}, func(s *setup) []string {
-		var cells []string
-		for _, q := range []quantity{p50, p99, p999} {
-			cells = append(cells, r.Results.spread(s.id, latencyLoad, q).text(0))
-		}
-		return cells
-	})
-}
-
-func (r *report) writeCosts(b *strings.Builder) {
-	heads := []string{
-		"Envoy", "service", "Redis", "per check", "requests for each CPU second",
-		"Redis commands per request", "memory: Envoy", "service", "Redis",
-	}
-	table(b, r.setups, "CPU µs per request, Redis commands per request, and memory in MB, at 16 connections:", heads,
-		func(s *setup) []string {
-			at := func(decimals int, q quantity) string {
-				if median := r.Results.spread(s.id, mainLoad, q).Median; !math.IsNaN(median) {
-					return fmt.Sprintf("%.*f", decimals, median)
-				}
-				return "-"
-			}
-			check := "-"
-			if s.id != unlimited && s.status == 200 {
-				check = r.Results.checkCost(s.id, mainLoad).text(1)
-			}
-			return []string{
-				at(1, envoyCPU),
-				at(1, serviceCPU),
-				at(1, redisCPU),
-				check,
-				r.Results.spread(s.id, mainLoad, requestsPerCPUSecond).text(0),
-				at(4, redisCommands),
-				at(0, func(s *sample) float64 { return s.MemoryMB.Envoy }),
-				at(0, func(s *sample) float64 { return s.MemoryMB.Service }),
-				at(0, func(s *sample) float64 { return s.MemoryMB.Redis }),
-			}
-		})
-	b.WriteString("\nRequests for each second of CPU time of Envoy, the service and Redis together. Per check: Envoy's " +
-		"CPU beyond that without a limiter, the service's and Redis's; " +
-		"of a denied request it means nothing, as that never reaches the upstream.\n")
 }
 
 // goalTable holds the figures to the goals.
@@ -148,28 +137,12 @@ func (r *report) goalTable() string {
 	b.WriteString("\nGoals, at 16 connections unless it says otherwise; latency in the open loop:\n\n| | goal | figure " +
 		"| |\n|---|---|---:|---|\n")
 	for _, g := range r.Goals {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.Title, g.bound(), g.Figure.text(g.decimals), g.verdict())
+		bound := fmt.Sprintf("at most %g", g.Bound)
+		if g.AtLeast {
+			bound = fmt.Sprintf("at least %g", g.Bound)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.Title, bound, g.Figure.text(g.decimals),
+			measure.Verdict(g.Met, g.Figure.Min, g.Bound, g.Figure.Max))
 	}
 	return b.String()
-}
-
-// writeTrouble names the samples in which not every request was decided.
-func (r *report) writeTrouble(b *strings.Builder) {
-	var lines []string
-	for _, s := range r.setups {
-		for load, samples := range r.Results[s.id] {
-			var undecided, wrong int64
-			for _, sample := range samples {
-				undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
-			}
-			if undecided+wrong > 0 {
-				lines = append(lines, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n", s.title,
-					load, undecided, wrong, s.status))
-			}
-		}
-	}
-	if len(lines) > 0 {
-		slices.Sort(lines)
-		b.WriteString("\nNot every request was decided:\n\n" + strings.Join(lines, ""))
-	}
 }

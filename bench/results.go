@@ -169,8 +169,11 @@ func (r results) checks(of func(a, b float64) float64, setup, to, load string) s
 }
 
 // fasterPair is the one of the two tunings of the ratelimit filter and its
-// service that answers more under a load.
+// service that answers more under a load, or the build that Sluice is measured beside.
 func (r results) fasterPair(load string) string {
+	if len(r[before]) > 0 {
+		return before
+	}
 	if r.spread(pairCached, load, requestsPerSecond).Median > r.spread(pair, load, requestsPerSecond).Median {
 		return pairCached
 	}

@@ -132,7 +132,7 @@ var subjects = []setup{
 	{
 		id: relayed, title: "Sluice, a relay, Redis", status: 200, relay: true, onlyCounted: true,
 		edit: usual.and(func(c *envoyconf.Config, at place) {
-			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", at.far(at.service)))
+			c.Set("static_resources/clusters/redis", c.HTTP2Cluster("redis", addr(at.service)))
 		}),
 	},
 }
@@ -149,6 +149,17 @@ func choose(which func(*setup) bool) (all []*setup) {
 
 // setups are those of a run.
 func setups() []*setup { return choose(func(s *setup) bool { return !s.onlyCounted }) }
+
+// before is the setup of another build of the plugin, in which sluice is.
+const before = "sluice-before"
+
+// beside are the setups that compare two builds of the plugin.
+func beside(file string) []*setup {
+	kept := choose(func(s *setup) bool { return slices.Contains([]string{unlimited, sluice, settled}, s.id) })
+	return append(kept, &setup{
+		id: before, title: "Sluice, Redis, before", status: 200, edit: usual.and(builtAs(file)),
+	})
+}
 
 // under reports whether a setup is measured under a load.
 func (s *setup) under(load string) bool {
@@ -223,7 +234,7 @@ var (
 	// payingOver has another limit pay for each request but the first of an hour.
 	payingOver = inRedis(byKey(fmt.Sprintf(`"name": "bench", "limits": [%s], "over": {"limits": [%s]}`,
 		gcra(onePerHour), gcra(manyPerHour))))
-	proxied = usual.and(func(c *envoyconf.Config, at place) { c.RouteByRedisProxy(false, at.far(at.redis)) })
+	proxied = usual.and(func(c *envoyconf.Config, at place) { c.RouteByRedisProxy(false, addr(at.redis)) })
 )
 
 // builtAs has the filter, not the bridge, be another file: a path, or a name in build/.

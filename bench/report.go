@@ -83,8 +83,8 @@ func (r *report) tables() string {
 	if r.Repeated > 0 {
 		fmt.Fprintf(&b, "%d measurements were disturbed, and made again. ", r.Repeated)
 	}
-	fmt.Fprintf(&b, "Medians of %d rounds of %d s, in parentheses the least and the most. A ratio or a difference is that "+
-		"of the medians, in parentheses the interval that holds it with 95 %% probability (bootstrap over the rounds)."+
+	fmt.Fprintf(&b, "Medians of %d rounds of %d s, in parentheses the least and the most. A ratio or a difference is "+
+		"that of the medians, in parentheses the interval that holds it with 95 %% probability (bootstrap over the rounds)."+
 		"\n\n|",
 		r.Rounds, r.Seconds)
 	for _, c := range columns {
@@ -109,10 +109,11 @@ func (r *report) tables() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nCPU, commands and requests for each second of CPU time of Envoy, the service and Redis together are "+
-		"those at 16 connections, latency that in the open loop of %d requests/s. Per check: Envoy's CPU beyond that without a "+
-		"limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the upstream. The "+
-		"pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n",
+	fmt.Fprintf(&b, "\nCPU, commands and requests for each second of CPU time of Envoy, the service and Redis "+
+		"together are those at 16 connections, latency that in the open loop of %d requests/s. Per check: Envoy's CPU "+
+		"beyond that "+
+		"without a limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the "+
+		"upstream. The pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n",
 		r.Rate, r.Results.fasterPair(mainLoad))
 	if len(troubles) > 0 {
 		slices.Sort(troubles)

@@ -81,7 +81,16 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	case "metadata", "dynamic_metadata":
 		return c.metadata(n, key(""))
 	case "extension":
-		return c.extension(n)
+		config := n.get("typed_config")
+		if text := config.get("text"); text.ok() {
+			n.get("name")
+			return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
+		}
+		if claim := config.get("claim_name"); claim.ok() {
+			n.get("name")
+			return c.claim(config, claim.text()), true
+		}
+		return c.unasked(n, "the extension %q", n.get("name").text())
 	}
 	return c.unasked(n, "the action %s", action)
 }
@@ -148,20 +157,6 @@ func withDefault(n node, key string, source object) entry {
 		source = source.with("default", fallback)
 	}
 	return entry{key: key, source: source, optional: n.get("skip_if_absent").flag(false)}
-}
-
-// extension knows the descriptors that CEL makes, and those of a token's claim.
-func (c limiting) extension(n node) (entry, bool) {
-	config := n.get("typed_config")
-	if text := config.get("text"); text.ok() {
-		n.get("name")
-		return entry{key: config.get("descriptor_key").text(), source: object{{"expr", text.text()}}}, true
-	}
-	if claim := config.get("claim_name"); claim.ok() {
-		n.get("name")
-		return c.claim(config, claim.text()), true
-	}
-	return c.unasked(n, "the extension %q", n.get("name").text())
 }
 
 // claim is an entry of a token's claim. Envoy 1.40 reads it from any token; a rule's key only has

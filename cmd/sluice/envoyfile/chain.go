@@ -14,18 +14,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// checkChains looks at the connection managers that have the limiter among their filters.
-func (l *Limiter) checkChains() {
-	for _, chain := range l.around.chains {
-		filters, place := among(l.found, chain)
-		if place < 0 {
-			continue
-		}
-		l.checkMetadata(filters, place)
-		l.checkClientIP(chain)
-	}
-}
-
 // checkMetadata holds that what rules read of other filters has been written when they read it.
 func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 	for _, read := range readMetadata(l.found.JSON) {

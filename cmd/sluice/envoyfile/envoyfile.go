@@ -58,7 +58,14 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	l.checkCluster()
 	l.checkVM()
 	l.checkPassword()
-	l.checkChains()
+	for _, chain := range l.around.chains {
+		filters, place := among(l.found, chain)
+		if place < 0 {
+			continue
+		}
+		l.checkMetadata(filters, place)
+		l.checkClientIP(chain)
+	}
 	l.checkBootstrap()
 	l.checkOdd()
 	l.checkKeys()

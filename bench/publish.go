@@ -136,7 +136,7 @@ func (r *report) quality() string {
 	noise := disturbed(spreadOf(r.each(foreign)).Max, spreadOf(r.each(stolenPercent)).Max/100)
 	if o.publishable() == nil && noise == nil {
 		times := r.Results.ratio(sluice, r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond)
-		return fmt.Sprintf("The machine was quiet: Sluice's multiple of the pair is %.2f to %.2f with 95 %% probability.",
+		return fmt.Sprintf("With 95 %% probability Sluice's ratio is %.2f to %.2f.",
 			times.Min, times.Max)
 	}
 	return "The machine was not quiet, or the run too short: figures vary by 20 % and more."

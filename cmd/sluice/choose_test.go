@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestChooseANumber runs the commands of docs/choose-a-number.md on a log of 1,000 customers.
+func TestChooseANumber(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/choose-a-number.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := func(language string) (all []string) {
+		for _, m := range regexp.MustCompile("(?ms)^```"+language+"$\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	commands, outputs, rules := blocks("sh"), blocks("text"), blocks("json")
+	if len(commands) != 2 || len(outputs) != 2 || len(rules) != 1 {
+		t.Fatalf("%d commands, %d outputs, %d configurations", len(commands), len(outputs), len(rules))
+	}
+	_, rest, _ := strings.Cut(outputs[0], "in shadow:\n")
+	printed, _, _ := strings.Cut(rest, "\nNext: ")
+	files := map[string]string{
+		"plugin.json": write(t, "plugin.json", rules[0]),
+		"shadow.json": write(t, "shadow.json", `{"redis": {"cluster": "redis"}, "rules": [`+printed+`]}`),
+		"access.log":  write(t, "access.log", accessLog(500*time.Millisecond)),
+	}
+	for i, command := range commands {
+		args := strings.Fields(command)
+		for j, arg := range args {
+			if file, ok := files[arg]; ok {
+				args[j] = file
+			}
+		}
+		r := execute(t, "", args[1:]...)
+		want, cut := strings.CutSuffix(outputs[i], "...\n")
+		if got := r.out; got != want && !(cut && strings.HasPrefix(got, want)) {
+			t.Errorf("%s prints\n%s%s\nthe page has\n%s", command, got, r.errors, want)
+		}
+	}
+}

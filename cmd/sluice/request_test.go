@@ -119,6 +119,15 @@ func TestGetPasted(t *testing.T) {
 			"a line of a log", `GET /api/ 429 limited:per-key 1ms {"limit":"daily","identity":"a%7Cb","retry_after":12}`, nil,
 			console.Done, `"used": 3`,
 		},
+		{
+			"a line of JSON", `{"path":"/limited:jobs","status":429,"sluice":"limited:per-key","rejected":` +
+				`"{\"limit\":\"daily\",\"identity\":\"a%7Cb\",\"retry_after\":12}","details":"sluice"}`, nil, console.Done,
+			`"used": 3`,
+		},
+		{
+			"a line of JSON about a block", `{"rejected":"{\"limit\":null,\"identity\":\"a%7Cb\"}",` +
+				`"sluice":"blocked:per-key"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`,
+		},
 		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`},
 		{"a body", body, []string{"a|b"}, console.Done, `"used": 3`},
 		{

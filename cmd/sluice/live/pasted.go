@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,10 @@ type pastedRejection struct {
 }
 
 // outcome is how wasm.sluice names who rejected, which logs often have on the same line.
-var outcome = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
+var (
+	outcome      = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
+	wholeOutcome = regexp.MustCompile(`^(?:local:)?` + outcome.String() + `$`)
+)
 
 // getPasted prints the state of the identity that a rejection is about.
 func (s *session) getPasted(ctx context.Context, pasted string, values []string) error {
@@ -56,7 +60,19 @@ func readPasted(text string) (*pastedRejection, error) {
 		`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
 	before, _, _ := strings.Cut(text, "{")
 	var found pastedRejection
-	err := json.NewDecoder(strings.NewReader(text[len(before):])).Decode(&found)
+	object := []byte(text[len(before):])
+	var line map[string]any // if it is a line of JSON, in which filter state is a string
+	if json.NewDecoder(bytes.NewReader(object)).Decode(&line) == nil {
+		for _, field := range line {
+			switch value, _ := field.(string); {
+			case strings.HasPrefix(value, "{") && strings.Contains(value, `"identity"`):
+				object = []byte(value)
+			case wholeOutcome.MatchString(value):
+				before = value
+			}
+		}
+	}
+	err := json.NewDecoder(bytes.NewReader(object)).Decode(&found)
 	if err != nil || found.Identity == nil && len(found.Policies) == 0 {
 		return nil, wrong
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestOverrideList sets overrides with reasons, and lists them as docs/cli.md does.
@@ -62,4 +63,31 @@ func TestOverrideList(t *testing.T) {
 	if r := run("block", "per-key", "a", "--reason", strings.Repeat("x", 501)); r.code != console.Misused {
 		t.Errorf("a long reason: exit code %d", r.code)
 	}
+}
+
+// TestEmptyValue holds that nobody is blocked by a variable of the shell that is not set.
+func TestEmptyValue(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	plugin := write(t, "plugin.json", counted)
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"block per-key ?", console.Misused, "a value is empty"},
+		{"override per-key ? --to free", console.Misused, "a value is empty"},
+		{"block per-key --identity ?", console.Done, "per-key|"},
+		{"block per-key --identity a b", console.Misused, "--identity stands in place of the values"},
+	} {
+		args := strings.Fields(c.args)
+		for i, arg := range args {
+			args[i] = strings.TrimSuffix(arg, "?")
+		}
+		r := execute(t, "", append(args, "-c", plugin, "--redis", server.Addr)...)
+		testenv.Same(t, c.args+": exit code", r.code, c.code)
+		testenv.Same(t, r.out+r.errors+" has "+c.says, strings.Contains(r.out+r.errors, c.says), true)
+	}
+	testenv.SameList(t, "overrides", server.Client().Keys(context.Background(), "*override").Val(),
+		[]string{"rl:{per-key|}:override"})
 }

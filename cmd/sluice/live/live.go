@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,12 +30,13 @@ func Commands(c *console.Console) []*cobra.Command {
 type Flags struct {
 	input.Source
 	Options
-	PasswordEnv    string
-	tier, identity string
-	sets           bool   // --tier is a tier that the identity gets
-	gets           string // that tier
-	per            []string
-	check          func(args []string) error // of the command's own flags and arguments; may be nil
+	PasswordEnv string
+	tier        string
+	identity    *string // nil: the values make it
+	sets        bool    // --tier is a tier that the identity gets
+	gets        string  // that tier
+	per         []string
+	check       func(args []string) error // of the command's own flags and arguments; may be nil
 }
 
 func (f *Flags) Add(c *console.Console, command *cobra.Command) {
@@ -66,8 +68,11 @@ func (f *Flags) addPer(command *cobra.Command) {
 
 // addIdentity adds the flag that names an identity.
 func (f *Flags) addIdentity(command *cobra.Command) {
-	command.Flags().StringVar(&f.identity, "identity", "",
-		"the identity as keys, logs and top show it, instead of the values")
+	command.Flags().Func("identity", "the `identity` as keys, logs and top show it, instead of the values",
+		func(text string) error {
+			f.identity = &text
+			return nil
+		})
 }
 
 // addWalk adds the flags of commands that walk over all keys.
@@ -146,7 +151,9 @@ func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limite
 // target finds the identity that the arguments name.
 func (s *session) target(args []string) (id *Identity, err error) {
 	switch {
-	case s.identity == "":
+	case s.identity == nil && slices.Contains(args[1:], ""):
+		return nil, console.Usage("a value is empty, as of a variable that is not set (want --identity, if that is meant)")
+	case s.identity == nil:
 		if err := s.limiter.TakeHashSecret(); err != nil {
 			return nil, err
 		}
@@ -154,7 +161,7 @@ func (s *session) target(args []string) (id *Identity, err error) {
 	case len(args) > 1:
 		return nil, console.Usage("--identity stands in place of the values")
 	default:
-		id, err = Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(s.identity))
+		id, err = Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(*s.identity))
 	}
 	if err != nil {
 		return nil, console.Usage("%w", err)

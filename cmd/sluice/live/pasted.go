@@ -49,7 +49,7 @@ func (s *session) getPasted(ctx context.Context, pasted string, values []string)
 		if len(values) > 0 {
 			return console.Usage("--request has the identity: leave out the values")
 		}
-		s.identity = *found.Identity
+		s.identity = found.Identity
 	}
 	return s.getIdentity(ctx, append([]string{name}, values...))
 }

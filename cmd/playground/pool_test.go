@@ -68,7 +68,7 @@ func (p *pooled) simulated(t *testing.T) []bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := simulate.ReadLog(strings.NewReader(p.log()))
+	log, err := simulate.ReadLog(strings.NewReader(p.log()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ type Difference struct {
 }
 
 func compareCommand(c *console.Console) *cobra.Command {
-	log, count := "", 20
+	var log simulation
+	count := 20
 	command := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say whom one of two configurations would refuse, and the other not",
@@ -47,7 +48,7 @@ most such requests first.`,
 			var requests int64
 			for i, file := range args {
 				var err error
-				if refused[i], requests, err = replay(c, file, log); err != nil {
+				if refused[i], requests, err = replay(c, file, &log); err != nil {
 					return err
 				}
 			}
@@ -57,13 +58,13 @@ most such requests first.`,
 		},
 	}
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
-	logFlag(command, &log)
+	log.logFlags(command)
 	return command
 }
 
 // replay plays a log through a configuration, and returns the requests that are refused.
-func replay(c *console.Console, file, log string) (refused map[int]Difference, requests int64, err error) {
-	s := simulation{Source: input.Source{File: file}, log: log}
+func replay(c *console.Console, file string, from *simulation) (refused map[int]Difference, requests int64, err error) {
+	s := simulation{Source: input.Source{File: file}, log: from.log, fields: from.fields}
 	refused = map[int]Difference{}
 	s.options = simulate.Options{
 		Envoys: 1, Workers: 1, RoundTripMicros: 500, Seed: 1,

@@ -24,7 +24,8 @@ import (
 // simulation is the flags of simulate.
 type simulation struct {
 	input.Source
-	traffic, log string // files
+	traffic, log string            // files
+	fields       map[string]string // of the log
 	client       simulate.Client
 	headers      []string
 	duration     time.Duration
@@ -67,6 +68,7 @@ traffic is described by a file or by flags, or comes from an access log.`,
 func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
 	f.StringVar(&s.log, "log", "", "access log of Envoy to play")
+	s.fieldsFlag(f)
 	f.StringVar(&s.client.URL, "url", "", "URL of the requests; {n} is the client's number")
 	f.StringArrayVarP(&s.headers, "header", "H", nil,
 		"a header of the requests, 'name: value'; {n} is the client's number")
@@ -214,7 +216,7 @@ func (s *simulation) readLog(c *console.Console) (*simulate.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := simulate.ReadLog(file)
+	log, err := simulate.ReadLog(file, s.fields)
 	if err != nil {
 		return nil, console.Usage("%s: %w", s.log, err)
 	}
@@ -245,11 +247,25 @@ func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
 	if log.Err != nil {
 		return nil, console.Usage("%s: %w", s.log, log.Err)
 	}
+	notes(c, log)
 	return report, nil
 }
 
-// logFlag adds the flag that names an access log, which is needed.
-func logFlag(command *cobra.Command, log *string) {
-	command.Flags().StringVar(log, "log", "", "access log of Envoy")
+// notes says what the log lacks.
+func notes(c *console.Console, log *simulate.Log) {
+	for _, note := range log.Notes {
+		c.Warn("note: %s\n", note)
+	}
+}
+
+// logFlags adds the flags that describe an access log, which is needed.
+func (s *simulation) logFlags(command *cobra.Command) {
+	command.Flags().StringVar(&s.log, "log", "", "access log of Envoy")
 	console.Must(command.MarkFlagRequired("log"))
+	s.fieldsFlag(command.Flags())
+}
+
+func (s *simulation) fieldsFlag(f *pflag.FlagSet) {
+	f.StringToStringVar(&s.fields, "fields", nil,
+		"names of a JSON log's own for time, method, path, host, ip, status or a header, such as time=ts,x-api-key=key_hash")
 }

@@ -10,28 +10,45 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 func suggestCommand(c *console.Console) *cobra.Command {
 	var s simulation
+	q := simulate.Question{Percentile: 99.9}
+	key := ""
 	command := &cobra.Command{
 		Use:   "suggest RULE",
 		Short: "Suggest limits for a rule from an access log",
 		Long: `Suggest replays an access log and finds for each identity of a rule the least
 limit that would have refused none of its requests, by the algorithm and the
 window of each of the rule's limits. A burst grows in proportion. It shows these by
-their share of the identities, and suggests the limit that would have refused
-requests of 1 in 1,000 of them. It prints the rule with these limits, in shadow, and what
-they would have refused.`,
+their share of the identities, names those that need more than three times what
+any other needs, and suggests the limit that would have refused requests of 1 in
+1,000 of the others. It prints the rule with these limits, in shadow, and what
+they would have refused.
+
+A log that lacks what the rule's key reads, such as a secret, may have another
+field that is the same for all requests of an identity, a hash for one: --key.`,
 		Example: "  sluice suggest per-key -c plugin.json --log access.log",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return s.suggest(c, args[0])
+			q.Rule = args[0]
+			if !(q.Percentile > 0 && q.Percentile <= 100) {
+				return console.Usage("--percentile: want a number above 0, 100 at most")
+			}
+			return s.suggest(c, &q, key)
 		},
 	}
 	s.Source.Flag(command)
-	logFlag(command, &s.log)
+	s.logFlags(command)
+	command.Flags().Float64Var(&q.Percentile, "percentile", q.Percentile, "share of the identities that are to fit, in %")
+	command.Flags().StringArrayVar(&q.Without, "without", nil, "an identity that does not count")
+	command.Flags().StringVar(&key, "key", "", "the log's field that identifies, in place of the rule's key, such as "+
+		"user_hash or rejected.identity")
 	return command
 }
 
@@ -42,22 +59,37 @@ type advice struct {
 }
 
 // suggest prints what a log says about the limits of a rule.
-func (s *simulation) suggest(c *console.Console, name string) error {
+func (s *simulation) suggest(c *console.Console, q *simulate.Question, key string) error {
 	l, rules, err := s.load(c)
 	if err != nil {
 		return err
 	}
+	name := q.Rule
 	if _, err := live.Tagged(l.Config, name, "", ""); err != nil {
 		return console.Usage("%w", err)
+	}
+	if key != "" {
+		for i := range l.Config.Rules {
+			if r := &l.Config.Rules[i]; r.Name == name {
+				r.Key = []config.Component{{Source: config.FromHeader, Name: simulate.HeaderOf(key)}}
+			}
+		}
+		if rules, err = rule.Compile(l.Config, s.options.Expressions); err != nil {
+			return err
+		}
+	}
+	for i, identity := range q.Without {
+		q.Without[i] = shown.Identity(identity)
 	}
 	recorded, err := s.readLog(c)
 	if err != nil {
 		return err
 	}
-	found, err := recorded.Suggest(rules, s.options.Expressions, name)
+	found, err := recorded.Suggest(rules, s.options.Expressions, q)
 	if err != nil {
 		return console.Usage("%s: %w", s.log, err)
 	}
+	notes(c, recorded)
 	all := advice{Advice: found}
 	if found.Shares != nil {
 		all.Rule = inShadow(l.JSON, name, found.Limits)
@@ -126,8 +158,13 @@ func (all *advice) print(c *console.Console, name string) error {
 		return err
 	}
 	if all.Shares == nil {
-		c.Say("Next: a longer log, of at least 1000 identities.\n")
+		c.Say("Next: a longer log, of at least 50 identities.\n")
 		return nil
+	}
+	for i := range all.Limits {
+		if s := &all.Limits[i]; s.Suggested > 0 {
+			c.Say("%s: 95 %% sure that it suits %.2f %% of identities like these.%s\n", s.Limit, s.Fits, outliers(s.Outliers))
+		}
 	}
 	percent := func(part, of int64) string { return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(max(1, of))) }
 	c.Say("These limits would have refused %d of %d requests (%s), of %d of %d identities (%s).\n",
@@ -141,4 +178,20 @@ func (all *advice) print(c *console.Console, name string) error {
 	c.Say("Next: load it, and look at sluice_over_limit_total{rule=%q} and at \"sluice top %s\"; "+
 		"then take \"mode\" away.\n", name, name)
 	return nil
+}
+
+// outliers names those that need far more than all others.
+func outliers(all []simulate.Outlier) (text string) {
+	const most = 10
+	for i, o := range all[:min(most, len(all))] {
+		text += fmt.Sprintf("%s%s needs %d", map[bool]string{true: " Left out: ", false: ", "}[i == 0],
+			console.Identity(o.Identity), o.Needs)
+	}
+	if more := len(all) - most; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	if text != "" {
+		text += "."
+	}
+	return text
 }

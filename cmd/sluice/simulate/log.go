@@ -12,8 +12,11 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 )
@@ -22,7 +25,7 @@ import (
 // the client and the host.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#default-format-string
 var logLine = regexp.MustCompile(
-	`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" .*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`,
+	`^\[([^\]]+)\] "(\S+) (\S+) [^"]*" (?:(\d+) )?.*?(?:"([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)" "([^"]*)")?\s*$`,
 )
 
 // Log brings the requests of an access log. It keeps where their lines are, and reads a line again
@@ -36,6 +39,10 @@ type Log struct {
 	beginMicros int64
 	// Skipped is how many lines were no requests.
 	Skipped int
+	// Notes say what rules settle by, and the log does not have.
+	Notes  []string
+	fields map[string]string // names of the log's own, by ours
+	status bool              // a line has the response's
 	// Err is set once a line that was a request is there no more.
 	Err error
 }
@@ -52,9 +59,10 @@ const maxLine = 1 << 20
 
 // ReadLog reads an access log of Envoy: its default format, or JSON lines with
 // start_time, method, path, authority and client_ip, and other headers by their
-// names.
-func ReadLog(file io.ReaderAt) (*Log, error) {
-	log := &Log{file: file}
+// names. fields are the log's own names, by "time", "method", "path", "host", "ip" and "status", or by
+// the header that a field stands for.
+func ReadLog(file io.ReaderAt, fields map[string]string) (*Log, error) {
+	log := &Log{file: file, fields: fields}
 	lines := bufio.NewReaderSize(io.NewSectionReader(file, 0, math.MaxInt64), maxLine)
 	offset, tooLong := int64(0), false
 	for {
@@ -76,7 +84,7 @@ func ReadLog(file io.ReaderAt) (*Log, error) {
 	}
 	if len(log.lines) == 0 {
 		return nil, errors.New("no request in the access log (want Envoy's default format, or JSON lines with start_time, " +
-			"method and path)")
+			"method and path, or --fields that name them)")
 	}
 	slices.SortStableFunc(log.lines, func(a, b logged) int { return cmp.Compare(a.atMicros, b.atMicros) })
 	log.beginMicros = log.lines[0].atMicros
@@ -86,11 +94,12 @@ func ReadLog(file io.ReaderAt) (*Log, error) {
 
 // add keeps the place of a line, if that is a request.
 func (l *Log) add(line []byte, offset int64) {
-	at, _, err := parseLine(line)
+	at, r, err := l.parse(line)
 	if err != nil {
 		l.Skipped++
 		return
 	}
+	l.status = l.status || r.status > 0
 	l.lines = append(l.lines, logged{at.UnixMicro(), offset, len(line)})
 }
 
@@ -106,64 +115,99 @@ func (l *Log) next() *request {
 	if n == len(line) {
 		err = nil // it may be the end
 	}
-	var req *explain.Request
+	var r *request
 	if err == nil {
-		_, req, err = parseLine(line)
+		_, r, err = l.parse(line)
 	}
 	if err != nil {
 		l.Err = fmt.Errorf("it has changed meanwhile: %w", err)
 		return nil
 	}
-	r := &request{atMicros: place.atMicros - l.beginMicros, http: req, attempt: 1, number: l.played}
+	r.atMicros, r.attempt, r.number = place.atMicros-l.beginMicros, 1, l.played
 	l.played++
 	return r
 }
 
-func parseLine(line []byte) (time.Time, *explain.Request, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
-		return parseJSONLine(line)
-	}
-	found := logLine.FindStringSubmatch(string(line))
-	if found == nil {
-		return time.Time{}, nil, fmt.Errorf("not a line of Envoy's default format")
-	}
-	fields := map[string]string{"start_time": found[1], "method": found[2], "path": found[3]}
-	if found[7] != "" {
-		fields["x-forwarded-for"], fields["user-agent"], fields["authority"] = found[4], found[5], found[7]
-	}
-	return fromFields(fields)
-}
-
-func parseJSONLine(line []byte) (time.Time, *explain.Request, error) {
-	var values map[string]any
-	if err := json.Unmarshal(line, &values); err != nil {
-		return time.Time{}, nil, err
-	}
+// parse makes a request of a line.
+func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	fields := map[string]string{}
-	for name, value := range values {
-		if text, ok := value.(string); ok {
-			fields[name] = text
+	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
+		var values map[string]any
+		if err := json.Unmarshal(line, &values); err != nil {
+			return time.Time{}, nil, err
+		}
+		for name, value := range values {
+			switch value := value.(type) {
+			case string:
+				fields[name] = value
+			case float64:
+				fields[name] = strconv.FormatFloat(value, 'f', -1, 64)
+			}
+		}
+	} else {
+		found := logLine.FindStringSubmatch(string(line))
+		if found == nil {
+			return time.Time{}, nil, fmt.Errorf("not a line of Envoy's default format")
+		}
+		fields["start_time"], fields["method"], fields["path"], fields["status"] = found[1], found[2], found[3], found[4]
+		if found[8] != "" {
+			fields["x-forwarded-for"], fields["user-agent"], fields["authority"] = found[5], found[6], found[8]
 		}
 	}
-	return fromFields(fields)
+	for ours, theirs := range l.fields {
+		if value, ok := fields[theirs]; ok {
+			delete(fields, theirs)
+			fields[cmp.Or(fieldNames[ours], ours)] = value
+		}
+	}
+	if identity := gjson.Get(fields["rejected"], "identity"); identity.Exists() {
+		fields["rejected.identity"] = identity.String()
+	}
+	at, req, status, err := fromFields(fields)
+	return at, &request{http: req, status: status}, err
 }
 
-// fromFields makes a request of what a line says.
-func fromFields(fields map[string]string) (at time.Time, req *explain.Request, err error) {
-	if at, err = time.Parse(time.RFC3339Nano, take(fields, "start_time", "time", "timestamp")); err != nil {
-		return at, nil, err
+// fieldNames are a log's fields that are no headers, by their names in --fields.
+var fieldNames = map[string]string{
+	"time": "start_time", "method": "method", "path": "path", "host": "authority", "ip": "client_ip", "status": "status",
+}
+
+// instant reads a time: RFC 3339, or seconds or milliseconds since 1970.
+func instant(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if number, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && number > 0 && number < 1e14 {
+		if number > 1e11 {
+			number /= 1000
+		}
+		return time.UnixMicro(int64(number * 1e6)), nil
+	}
+	return at, err
+}
+
+// tooMany is a status that Sluice itself may have answered: what the upstream would have is not known.
+const tooMany = 429
+
+// fromFields makes a request of what a line says. The status is 0 if it is not known what the upstream
+// answers.
+func fromFields(fields map[string]string) (at time.Time, req *explain.Request, status int64, err error) {
+	if at, err = instant(take(fields, "start_time", "time", "timestamp")); err != nil {
+		return at, nil, 0, err
+	}
+	status, _ = strconv.ParseInt(take(fields, "status", "response_code", "code"), 10, 64) // "-": 0
+	if status == tooMany {
+		status = 0
 	}
 	method := take(fields, "method", ":method")
 	path := take(fields, "path", "x_envoy_original_path", ":path")
 	host := take(fields, "authority", "host", ":authority")
 	if method == "" || method == "-" || !strings.HasPrefix(path, "/") {
-		return at, nil, errors.New("no method or path")
+		return at, nil, 0, errors.New("no method or path")
 	}
 	if host == "" || host == "-" {
 		host = "unknown"
 	}
 	if req, err = explain.NewRequest(method, "http://"+host+path); err != nil {
-		return at, nil, err
+		return at, nil, 0, err
 	}
 	client := take(fields, "client_ip", "downstream_remote_address", "downstream_direct_remote_address")
 	if client == "" {
@@ -174,11 +218,14 @@ func fromFields(fields map[string]string) (at time.Time, req *explain.Request, e
 	}
 	for name, value := range fields {
 		if value != "-" && value != "" && err == nil {
-			err = req.AddHeader(strings.ReplaceAll(strings.ToLower(name), "_", "-") + ": " + value)
+			err = req.AddHeader(HeaderOf(name) + ": " + value)
 		}
 	}
-	return at, req, err
+	return at, req, status, err
 }
+
+// HeaderOf is the header that a field of a log stands for.
+func HeaderOf(field string) string { return strings.ReplaceAll(strings.ToLower(field), "_", "-") }
 
 // take removes the first of some fields that is there.
 func take(fields map[string]string, names ...string) string {

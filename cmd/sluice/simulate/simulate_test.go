@@ -336,7 +336,7 @@ func TestReadLog(t *testing.T) {
 		`[2026-01-02T03:04:06Z] "GET /y HTTP/2" 200`,
 		"",
 	}
-	log, err := ReadLog(strings.NewReader(strings.Join(lines, "\n")))
+	log, err := ReadLog(strings.NewReader(strings.Join(lines, "\n")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestReadLog(t *testing.T) {
 	if log.next() != nil {
 		t.Error("a fourth request")
 	}
-	if _, err := ReadLog(strings.NewReader("nothing\n")); err == nil {
+	if _, err := ReadLog(strings.NewReader("nothing\n"), nil); err == nil {
 		t.Error("no error for a file that is not an access log")
 	}
 }
@@ -381,7 +381,7 @@ func TestLogChanges(t *testing.T) {
 	if _, err := file.WriteString(line + line); err != nil {
 		t.Fatal(err)
 	}
-	log, err := ReadLog(file)
+	log, err := ReadLog(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

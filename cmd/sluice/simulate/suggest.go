@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
@@ -25,21 +26,46 @@ type Suggestion struct {
 	P99        int64  `json:"p99"`
 	P999       int64  `json:"p999"`
 	Max        int64  `json:"max"`
-	// Suggested would have refused requests of 1 in 1,000 identities at most; 0: the log has too
-	// few identities to say so.
+	// Suggested would have refused no request of the percentile that was asked for, among the
+	// identities that are no outliers; 0: the log has too few identities to say so.
 	Suggested int64 `json:"suggested"`
-	Burst     int64 `json:"burst,omitempty"` // with it, of a limit that has one
+	// Fits is the percentage of identities that it suits, of many more like these, with a probability
+	// of 95 %.
+	Fits     float64   `json:"fits"`
+	Outliers []Outlier `json:"outliers,omitempty"` // those who need most first
+	Burst    int64     `json:"burst,omitempty"`    // with it, of a limit that has one
 	// Why there is no suggestion.
 	Why string `json:"why,omitempty"`
 }
 
-// enough identities that 1 in 1,000 is one of them.
-const enough = 1000
+// Outlier is an identity that needs far more than all others.
+type Outlier struct {
+	Identity string `json:"identity"`
+	Needs    int64  `json:"needs"`
+}
+
+// enough identities to suggest anything.
+const enough = 50
+
+// How far an outlier is above the next identity below it, and the identities of which one may be one.
+const (
+	outlierTimes = 3
+	outlierShare = 20
+	fewUnits     = 5 // less than that is not compared
+)
 
 // sent is one request of an identity.
 type sent struct {
 	atMicros int64
 	costs    []int64
+	released bool // its response gives back what it was charged
+}
+
+// Question is what is asked of a log.
+type Question struct {
+	Rule       string
+	Percentile float64  // of the identities that are no outliers
+	Without    []string // identities that do not count
 }
 
 // Advice is what a log says about a rule.
@@ -59,7 +85,8 @@ type Shares struct {
 
 // Suggest looks at what the identities of a rule have sent, each for itself and each limit for
 // itself, by the algorithms' own twins.
-func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name string) (*Advice, error) {
+func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, q *Question) (*Advice, error) {
+	l.settle(rules)
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
 	var m rule.Matcher
@@ -68,27 +95,30 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name s
 		applied, _ := rules.Apply(r.http, &m)
 		for i := range applied {
 			a := &applied[i]
-			if a.Rule.Name != name || a.Limits == nil {
+			_, identity, _ := strings.Cut(string(a.Tag), "|")
+			if a.Rule.Name != q.Rule || a.Limits == nil || slices.Contains(q.Without, identity) {
 				continue
 			}
 			if identities[a.Limits] == nil {
 				identities[a.Limits], order = map[string][]sent{}, append(order, a.Limits)
 			}
 			of := identities[a.Limits]
-			of[string(a.Tag)] = append(of[string(a.Tag)], sent{l.beginMicros + r.atMicros, slices.Clone(a.Costs)})
+			of[identity] = append(of[identity], sent{
+				l.beginMicros + r.atMicros, slices.Clone(a.Costs), releases(a.Rule.Settle, r.status),
+			})
 		}
 	}
 	if l.Err != nil {
 		return nil, l.Err
 	}
 	if len(order) == 0 {
-		return nil, fmt.Errorf("rule %q applies to no request of the log", name)
+		return nil, fmt.Errorf("rule %q applies to no request of the log", q.Rule)
 	}
 	all, shares := &Advice{}, &Shares{}
 	for _, set := range order {
 		units := make([]int64, len(set.Limits))
 		for i := range set.Limits {
-			s, err := suggest(set, i, identities[set])
+			s, err := suggest(set, i, identities[set], q.Percentile)
 			if err != nil {
 				return nil, err
 			}
@@ -111,7 +141,7 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, name s
 }
 
 // suggest looks at one limit.
-func suggest(set *rule.LimitSet, i int, identities map[string][]sent) (Suggestion, error) {
+func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile float64) (Suggestion, error) {
 	l := &set.Limits[i]
 	s := Suggestion{
 		Limit: l.Name, Algorithm: l.Algorithm.String(), Window: l.Window, Now: l.Units,
@@ -121,24 +151,65 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent) (Suggestio
 		s.Why = "a log does not say how long requests are in flight"
 		return s, nil
 	}
-	var least []int64
-	for _, requests := range identities {
+	var all []Outlier // each identity, and what it needs
+	for identity, requests := range identities {
 		n, err := leastLimit(set, i, requests)
 		if err != nil {
 			return s, err
 		}
-		least = append(least, n)
+		all = append(all, Outlier{identity, n})
 	}
-	slices.Sort(least)
-	at := func(share float64) int64 { return least[int(math.Ceil(share*float64(len(least))))-1] }
-	s.P50, s.P90, s.P99, s.P999, s.Max = at(0.5), at(0.9), at(0.99), at(0.999), at(1)
-	if len(least) < enough {
-		s.Why = fmt.Sprintf("not enough data: %d identities (want %d)", len(least), enough)
+	slices.SortFunc(all, func(a, b Outlier) int {
+		return cmp.Or(cmp.Compare(a.Needs, b.Needs), cmp.Compare(a.Identity, b.Identity))
+	})
+	at := func(share float64, of int) int64 { return all[max(1, int(math.Ceil(share*float64(of))))-1].Needs }
+	s.P50, s.P90, s.P99, s.P999, s.Max = at(0.5, len(all)), at(0.9, len(all)), at(0.99, len(all)), at(0.999, len(all)),
+		at(1, len(all))
+	if len(all) < enough {
+		s.Why = fmt.Sprintf("not enough data: %d identities (want %d)", len(all), enough)
 		return s, nil
 	}
-	s.Suggested = s.P999
+	rest := len(all)
+	for n := len(all) - 1; n >= len(all)-max(1, len(all)/outlierShare); n-- {
+		if all[n].Needs > outlierTimes*max(all[n-1].Needs, fewUnits) {
+			rest = n
+		}
+	}
+	s.Outliers = slices.Clone(all[rest:])
+	slices.Reverse(s.Outliers)
+	s.Suggested = at(percentile/100, rest)
 	s.Burst = withUnits(l.Limit, s.Suggested).Burst
+	fit := sort.Search(len(all), func(n int) bool { return all[n].Needs > s.Suggested })
+	s.Fits = math.Floor(10000*surely(fit, len(all))) / 100
 	return s, nil
+}
+
+// releases reports whether a response gives the charge back.
+func releases(s *rule.Settle, status int64) bool {
+	return s != nil && status > 0 && s.Worth(s.AtHeaders(response(status)), response(status)).All
+}
+
+// surely is the share of a population that is within what k of n drawn from it are within, at the least,
+// with a probability of 95 % (Clopper and Pearson, Biometrika 26, 1934).
+func surely(k, n int) float64 {
+	chance := func(share float64) (sum float64) { // that k or more of n are within
+		all, _ := math.Lgamma(float64(n + 1))
+		for i := k; i <= n; i++ {
+			these, _ := math.Lgamma(float64(i + 1))
+			others, _ := math.Lgamma(float64(n - i + 1))
+			sum += math.Exp(all - these - others + float64(i)*math.Log(share) + float64(n-i)*math.Log1p(-share))
+		}
+		return sum
+	}
+	low, high := 0.0, 1.0
+	for range 50 {
+		if middle := (low + high) / 2; chance(middle) < 0.05 {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // leastLimit is the least limit that refuses none of an identity's requests. A burst grows with it.
@@ -203,8 +274,11 @@ func replay(set *rule.LimitSet, units []int64, requests []sent) (refused int64, 
 			sized, _ = plan.Sized(new(algo.Plan), sizes)
 		}
 		sized.Rebase(states, r.atMicros)
-		if !sized.DecideAs(int64(n), states, r.atMicros, costs, out) {
+		switch {
+		case !sized.DecideAs(int64(n), states, r.atMicros, costs, out):
 			refused++
+		case r.released:
+			sized.RefundAs(int64(n), states, r.atMicros, r.atMicros, costs)
 		}
 	}
 	return refused, nil

@@ -168,11 +168,16 @@ func (w *World) apply(r *request) (applied []rule.Applied, asking rule.Asking) {
 }
 
 // end ends the streams of those that were let go or answered: responses take no time here, so
-// that none holds slots for any, and a charge is not settled.
+// that none holds slots for any.
 func (k *worker) end() {
 	for _, r := range k.over {
 		delete(k.waiting, r.question.ContextID)
-		k.decides.Ends(r.question, nil, k.now())
+		var resp rule.Response
+		if r.status > 0 {
+			resp = response(r.status)
+			k.decides.Responds(r.question, resp)
+		}
+		k.decides.Ends(r.question, resp, k.now())
 	}
 	k.over = k.over[:0]
 }

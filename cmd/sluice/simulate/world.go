@@ -83,6 +83,7 @@ type request struct {
 	group    int
 	attempt  int              // from 1
 	number   int              // in its log, from 0
+	status   int64            // of its response there; 0: not known
 	question *decide.Question // of the worker that has it
 }
 
@@ -105,8 +106,12 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 			w.workers = append(w.workers, newWorker(w, len(w.workers), shared))
 		}
 	}
-	for _, r := range rules.Rules { // nothing is known of responses, so reservations stay
-		r.Settle = nil
+	if log, ok := from.(*Log); ok {
+		log.settle(rules)
+	} else {
+		for _, r := range rules.Rules { // nothing is known of responses, so reservations stay
+			r.Settle = nil
+		}
 	}
 	for _, p := range o.Away {
 		w.schedule(epochMicros+p.FromMicros, w.outage)

@@ -166,7 +166,9 @@ func TestSuggestAgainstAbuse(t *testing.T) {
 		{"fields", []string{"--fields", fields}, 61, 20, []simulate.Outlier{{Identity: "h60", Needs: 600}}},
 		{"without it", []string{"--fields", fields, "--without", "h60"}, 60, 20, nil},
 		{
-			"without another", []string{"--fields", fields, "--without", "h1", "--percentile", "50"}, 60, 20,
+			"without another",
+			[]string{"--fields", fields, "--without", "h1", "--percentile", "50"},
+			60, 20,
 			[]simulate.Outlier{{Identity: "h60", Needs: 600}},
 		},
 		{

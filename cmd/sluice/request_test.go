@@ -124,10 +124,7 @@ func TestGetPasted(t *testing.T) {
 				`"{\"limit\":\"daily\",\"identity\":\"a%7Cb\",\"retry_after\":12}","details":"sluice"}`, nil, console.Done,
 			`"used": 3`,
 		},
-		{
-			"a line of JSON about a block", `{"rejected":"{\"limit\":null,\"identity\":\"a%7Cb\"}",` +
-				`"sluice":"blocked:per-key"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`,
-		},
+		{"a block in JSON", `{"rejected":"{\"identity\":\"a%7Cb\"}","sluice":"blocked:jobs"}`, nil, console.Done, "jobs|a%7Cb"},
 		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`},
 		{"a body", body, []string{"a|b"}, console.Done, `"used": 3`},
 		{

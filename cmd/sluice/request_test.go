@@ -124,7 +124,7 @@ func TestGetPasted(t *testing.T) {
 				`"{\"limit\":\"daily\",\"identity\":\"a%7Cb\",\"retry_after\":12}","details":"sluice"}`, nil, console.Done,
 			`"used": 3`,
 		},
-		{"a block in JSON", `{"rejected":"{\"identity\":\"a%7Cb\"}","sluice":"blocked:jobs"}`, nil, console.Done, "jobs|a%7Cb"},
+		{"block in JSON", `{"rejected":"{\"identity\":\"a%7Cb\"}","sluice":"blocked:jobs"}`, nil, console.Done, "jobs|a%7Cb"},
 		{"a block", `{"limit":null,"identity":"a%7Cb"}`, nil, console.Done, `"tag": "per-key|a%7Cb"`},
 		{"a body", body, []string{"a|b"}, console.Done, `"used": 3`},
 		{

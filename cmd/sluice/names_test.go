@@ -21,8 +21,13 @@ func TestNamesInTheCode(t *testing.T) {
 	root := testenv.Root(t)
 	packages, base := packagesOf(t, root)
 	files, names := 0, 0
-	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"} {
-		text := prose(t, filepath.Join(root, page))
+	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	developers := []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"}
+	for _, page := range append(developers, decisions...) {
+		text := prose(t, filepath.Join(root, strings.TrimPrefix(page, root)))
 		for _, m := range namedFile.FindAllStringSubmatch(text, -1) {
 			files++
 			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil && !base[m[1]] {
@@ -55,6 +60,7 @@ func packagesOf(t *testing.T, root string) (code map[string]string, base map[str
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
 		}
 		for _, file := range files {
+			base[filepath.Base(file)] = true
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
@@ -63,7 +69,6 @@ func packagesOf(t *testing.T, root string) (code map[string]string, base map[str
 				t.Fatal(err)
 			}
 			code[filepath.Base(filepath.Dir(file))] += string(text)
-			base[filepath.Base(file)] = true
 		}
 	}
 	return code, base

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/strvals"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
@@ -206,6 +208,58 @@ func TestForms(t *testing.T) {
 			testenv.Same(t, command[0]+": rules", len(got.Rules), len(want.Rules))
 		}
 	}
+}
+
+// recipeWithValues is a recipe of the cookbook, and the values of the chart that it shows.
+var recipeWithValues = regexp.MustCompile("(?ms)^```json\n([^`]*)^```$.*^```yaml values\n(.*?)^```$")
+
+// TestRecipeValues: the values that a recipe shows make the rules of its JSON, on Istio and on Envoy Gateway.
+func TestRecipeValues(t *testing.T) {
+	shown := 0
+	for _, section := range strings.Split(read(t, "docs/cookbook.md"), "\n## ") {
+		recipe := recipeWithValues.FindStringSubmatch(section)
+		if recipe == nil {
+			continue
+		}
+		shown++
+		want := rulesByName(t, recipe[1])
+		for _, platform := range []string{"istio", "envoy-gateway"} {
+			values, err := common.ReadValues([]byte(recipe[2]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			values["platform"] = platform
+			text, err := meshtest.Template(t, "default", values)
+			if err != nil {
+				t.Errorf("%s: %v of\n%s", platform, err, recipe[2])
+				continue
+			}
+			found, _, err := find.Configurations("chart.yaml", []byte(text))
+			if err != nil || len(found) != 1 {
+				t.Errorf("%s: %d configurations, %v, in\n%s", platform, len(found), err, text)
+				continue
+			}
+			for name, rule := range rulesByName(t, string(found[0].JSON)) {
+				if !reflect.DeepEqual(rule, want[name]) {
+					t.Errorf("%s: rule %q is\n%v, the recipe has\n%v", platform, name, rule, want[name])
+				}
+			}
+		}
+	}
+	testenv.Same(t, "recipes with values", shown, 3)
+}
+
+func rulesByName(t *testing.T, configuration string) map[string]any {
+	t.Helper()
+	var c struct{ Rules []map[string]any }
+	if err := json.Unmarshal([]byte(configuration), &c); err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]any{}
+	for _, rule := range c.Rules {
+		named[rule["name"].(string)] = rule
+	}
+	return named
 }
 
 // TestKeyed: the plugin is given the variable with the secret of keyed hashes, and the one with Redis' password.

@@ -87,6 +87,37 @@ func checkCall(call ast.CallExpr) error {
 	return fmt.Errorf("the function %s does not take %d arguments", name, len(call.Args()))
 }
 
+// Pattern is the pattern of one call of the function matches.
+type Pattern struct {
+	Text      string // what the literal stands for
+	IsLiteral bool   // the pattern is one string literal and nothing else
+}
+
+// Patterns are those of all calls of matches in an expression, in the order of its text: as a method of a
+// text, or as a function of a text and a pattern. One that Compile refuses for its syntax has none.
+func Patterns(text string) (all []Pattern) {
+	parsed, issues := environment.Parse(text)
+	if issues.Err() != nil {
+		return nil
+	}
+	places := map[int32]Pattern{}
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || strings.TrimPrefix(e.AsCall().FunctionName(), ".") != "matches" {
+			return
+		}
+		var p Pattern
+		if args := e.AsCall().Args(); len(args) > 0 && args[len(args)-1].Kind() == ast.LiteralKind {
+			p.Text, p.IsLiteral = args[len(args)-1].AsLiteral().Value().(string)
+		}
+		at, _ := parsed.NativeRep().SourceInfo().GetOffsetRange(e.ID())
+		places[at.Start] = p
+	}))
+	for _, at := range slices.Sorted(maps.Keys(places)) {
+		all = append(all, places[at])
+	}
+	return all
+}
+
 // Evaluate is the serialised value of the expression over attributes.
 func (p *Program) Evaluate(attributes map[string]any) ([]byte, error) {
 	value, _, err := p.program.Eval(attributes)

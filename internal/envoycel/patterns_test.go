@@ -1,93 +1,72 @@
 package envoycel
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/cel-go/common/ast"
-
-	"github.com/sluiceproxy/sluice/cmd/sluice/advice/celtext"
 )
 
-// TestPatternsOfMatches holds the scanner that finds the patterns in an expression to a
-// parser of CEL: literals in every form, in calls of both forms, between much else.
-func TestPatternsOfMatches(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	parsed := 0
-	for range 20_000 {
-		text := randomCall(r)
-		tree, issues := environment.Parse(text)
-		if issues.Err() != nil {
-			continue
-		}
-		parsed++
-		want := parsedPatterns(tree.NativeRep().Expr())
-		var got []string
-		for _, p := range celtext.Patterns(text) {
-			got = append(got, fmt.Sprintf("%v %q", p.IsLiteral, p.Text))
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Fatalf("patterns of %s\nare %s, want %s", text, got, want)
-		}
-	}
-	if parsed < 5_000 {
-		t.Errorf("only %d of the texts are CEL", parsed)
-	}
-}
+// computed is a pattern that is not a literal.
+const computed = "\x00computed"
 
-func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
-
-func randomLiteral(r *rand.Rand) string {
-	quote := pick(r, `"`, `'`, `"""`, `'''`)
-	var b strings.Builder
-	for range r.IntN(5) {
-		b.WriteString(pick(r, `a`, `"`, `'`, `\"`, `\'`, `\\`, `\\d`, `\x41`, `\101`, `\u00e9`, `\U0001F600`, `\n`, "\n",
-			`//`, `(`, `,`, `é`, `\`, `.matches(`))
-	}
-	return pick(r, "", "", "r", "R") + quote + b.String() + quote
-}
-
-func randomArgument(r *rand.Rand) string {
-	switch r.IntN(8) {
-	case 0:
-		return "x.y"
-	case 1:
-		return randomLiteral(r) + " + 'b'"
-	case 2:
-		return "f(x, [" + randomLiteral(r) + "], {'a': 1})"
-	}
-	return randomLiteral(r)
-}
-
-func randomCall(r *rand.Rand) string {
-	space := func() string { return pick(r, "", "", " ", "\n", " // 'x.matches(\n") }
-	target := pick(r, "x", "x[0]", "f(x, 'a')", "'t'", "x.matches('y')", "(x)", "{'a': 1}.a")
-	call := target + space() + "." + space() + "matches" + space() + "(" + space() + randomArgument(r) + space() + ")"
-	if r.IntN(3) == 0 {
-		call = pick(r, "", ".") + "matches" + space() + "(" + target + "," + space() + randomArgument(r) + ")"
-	}
-	return pick(r, "", "a == 1 && ", "[", "!") + call + pick(r, "", " || "+call, "]")
-}
-
-// parsedPatterns are the patterns of all calls of matches, in order.
-func parsedPatterns(root ast.Expr) (all []string) {
-	ast.PostOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || strings.TrimPrefix(e.AsCall().FunctionName(), ".") != "matches" {
-			return
+func patternsOf(cel string) (all []string) {
+	for _, p := range Patterns(cel) {
+		if !p.IsLiteral {
+			p.Text = computed
 		}
-		arguments := e.AsCall().Args()
-		pattern := arguments[len(arguments)-1]
-		value, literal := "", false
-		if pattern.Kind() == ast.LiteralKind {
-			value, literal = pattern.AsLiteral().Value().(string)
-		}
-		all = append(all, fmt.Sprintf("%v %q", literal, value))
-	}))
-	slices.Sort(all)
+		all = append(all, p.Text)
+	}
 	return all
+}
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	for cel, want := range map[string]string{
+		`x.matches('a')`:                                    "a",
+		`x.matches("a'b")`:                                  "a'b",
+		`x.matches('''a'b''')`:                              "a'b",
+		"x.matches(\"\"\"a\n\"b\"\"\")":                     "a\n\"b",
+		`x.matches(r'\d\')`:                                 `\d\`,
+		`x.matches(R"""\d"\""")`:                            `\d"\`,
+		`x.matches('\\d\x41\101\u0041\U00000041\n\'\"\?')`:  "\\dAAAA\n'\"?",
+		`x . matches ( 'a' )`:                               "a",
+		"x.matches // ('c')\n(\t'a' // 'd'\n)":              "a",
+		`matches(x, 'a')`:                                   "a",
+		`matches(f(x, ['c', "d"], {'e': 1}), 'a')`:          "a",
+		`.matches(x, 'a')`:                                  "a",
+		`(.matches(x, 'a'))`:                                "a",
+		`f(x)[1].matches('a') && {'k': 'v'}.k.matches('b')`: "a|b",
+		`'t'.matches('a') || [x][0].matches('b')`:           "a|b",
+		`x.matches('a').matches(r'b')`:                      "a|b",
+		`x.matches(y.matches('a') ? 'b' : 'c')`:             computed + "|a",
+		`x.matches(y)`:                                      computed,
+		`x.matches('a' + 'b')`:                              computed,
+		`x.matches(('a'))`:                                  "a",
+		`x.matches(cond ? 'a' : 'b')`:                       computed,
+		`matches(x, y)`:                                     computed,
+		`x.matches()`:                                       computed,
+		`['a'].exists(p, x.matches(p))`:                     computed,
+		`x.matches`:                                         "",
+		`x.matches == 'a'`:                                  "",
+		`'x.matches("a")'`:                                  "",
+		"// x.matches('a')":                                 "",
+		`x.rematches('a') && x.matches2('b')`:               "",
+		`r.matches == 'r' && b.matches('c')`:                "c",
+		`x.matches('a`:                                      "",
+		`x.matches('''a''`:                                  "",
+		"x.matches('a\n')":                                  "",
+		`x.matches(`:                                        "",
+	} {
+		if got := strings.Join(patternsOf(cel), "|"); got != want {
+			t.Errorf("patterns of %s are %q, want %q", cel, got, want)
+		}
+	}
+}
+
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	got := patternsOf(`x.matches('\177\xe9\?\a')`)
+	if want := []string{"\x7fé?\a"}; !slices.Equal(got, want) {
+		t.Errorf("patterns are %q, want %q", got, want)
+	}
 }

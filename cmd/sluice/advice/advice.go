@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/advice/celtext"
+	"github.com/sluiceproxy/sluice/internal/envoycel"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
 )
@@ -22,7 +22,7 @@ func Notes(c *config.Config) []config.Mistake {
 // from the request perhaps, is a mistake as well.
 func Patterns(c *config.Config) (mistakes config.Mistakes) {
 	for _, e := range c.Expressions {
-		for _, p := range celtext.Patterns(e.Text) {
+		for _, p := range envoycel.Patterns(e.Text) {
 			if problem := problemOf(p); problem != "" {
 				mistakes = append(mistakes, config.Mistake{Path: e.Path, Problem: problem})
 			}
@@ -31,7 +31,7 @@ func Patterns(c *config.Config) (mistakes config.Mistakes) {
 	return mistakes
 }
 
-func problemOf(p celtext.Pattern) string {
+func problemOf(p envoycel.Pattern) string {
 	if !p.IsLiteral {
 		return `the pattern of "matches" is not one text in quotes, so that nothing bounds the time it takes ` +
 			`(want one such as matches('^/v[0-9]+/'))`

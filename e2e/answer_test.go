@@ -46,6 +46,9 @@ func TestShippedConfiguration(t *testing.T) {
 		"x-ratelimit-reset":     "1",
 		"ratelimit-policy":      `"per-key-1s";q=5;w=5, "per-key-1h";q=100;w=3600, "per-address";q=20;w=2`,
 	})
+	testenv.Shows(t, "README.md", "ratelimit-policy: "+first.header.Get("ratelimit-policy")+"\n")
+	ofKey, _, _ := strings.Cut(first.header.Get("ratelimit"), `"per-address"`) // others share the address
+	testenv.Shows(t, "docs/internals.md", "ratelimit: "+ofKey)
 	for range 4 {
 		r := get(t, s.URL+"/api/orders", alice)
 		testenv.Same(t, "status", r.status, http.StatusOK)

@@ -67,9 +67,10 @@ func TestMetricsOfBreaker(t *testing.T) {
 		config := `{"redis": {"cluster": "redis"}, "rules": [` + perClient("a", 2) + `],
 			"failure": {"breaker": {"failures": 1, "min_open": "10s", "max_open": "10s"}}}`
 		i, other := w.load(config), w.sibling().load(config)
-		fail := func(i *instance) {
+		// Each has connected to check Redis at its start.
+		fail := func(i *instance, connection *wasmhost.Conn) {
 			x := i.get("/", client("x")...)
-			m.Last().Reply("-OOM full\r\n")
+			connection.Reply("-OOM full\r\n")
 			x.end()
 			i.flush()
 		}
@@ -89,13 +90,16 @@ func TestMetricsOfBreaker(t *testing.T) {
 		}
 		i.flush()
 		step("none has been asked", 0, 0, 0)
-		fail(i)
+		fail(i, m.Conns[0])
 		step("one fails", 0, 1, 1)
-		fail(other)
+		fail(other, m.Conns[1])
 		step("both fail", 0, 2, 2)
 		probed := func(reply string) {
 			m.Conns[0].Take()
-			for len(m.Conns[0].Take()) == 0 {
+			for waited := time.Duration(0); len(m.Conns[0].Take()) == 0; waited += time.Millisecond {
+				if waited > time.Minute {
+					t.Fatal("no probe")
+				}
 				i.wait(time.Millisecond)
 			}
 			m.Conns[0].Reply(reply)

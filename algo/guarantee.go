@@ -5,7 +5,8 @@ package algo
 // one capacity. What it does not admit borrows: it needs room in the pool, and charges the pool
 // alone. So who stays within a guarantee is never refused because of others, what is not used is
 // lent, and in any time t at most what the pool restores in t, its capacity and one capacity more
-// is admitted, whatever the guarantees are. docs/algorithms.md has the proof.
+// is admitted, whatever the guarantees are. docs/decisions/0028-levels.md has the
+// proof.
 
 // The variants of the two buckets in Lua.
 const (

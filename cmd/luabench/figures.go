@@ -42,8 +42,6 @@ func (r *results) publish(root string) error {
 // subject's; of several the range is shown.
 var sentences = map[string]string{
 	"docs/algorithms.md": `
-The lookup of an override adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of
-a penalty without strikes {{penalty}}
 | [§gcra§](#gcra) |…| {{bytes "gcra"}} | {{cost "gcra"}} |
 | [§token_bucket§](#token_bucket) |…| {{bytes "token_bucket"}} | {{cost "token_bucket"}} |
 | §token_bucket§, §step§ |…| {{bytes "token_bucket, refill step"}} | {{cost "token_bucket, refill step"}} |
@@ -73,7 +71,9 @@ a penalty without strikes {{penalty}}
 		`{{cost "denied: concurrency"}} |
 | redis_rate v10's GCRA, in the same run | {{cost "redis_rate v10"}} |`,
 	"docs/decisions/0017-overrides.md": `
-The lookup adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of §EVALSHA 'return 1'§`,
+The lookup adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of §EVALSHA 'return 1'§
+The lookup of an override adds {{ratio "gcra, overrides - gcra" "gcra, an override that is known - gcra"}} of
+a penalty without strikes {{penalty}}`,
 	"docs/decisions/0019-slots.md": `
 giving it back cost Redis {{cost "concurrency, take and give back, 20 held"}} times
 a refusal costs {{cost "denied: concurrency"}}. Reading`,

@@ -5,6 +5,7 @@ go 1.26.7
 tool github.com/envoyproxy/gateway/cmd/envoy-gateway
 
 require (
+	github.com/envoyproxy/gateway v1.9.1
 	github.com/google/go-containerregistry v0.21.9
 	github.com/sluiceproxy/sluice v0.0.0
 	github.com/sluiceproxy/sluice/mesh/meshtest v0.0.0
@@ -38,7 +39,6 @@ require (
 	github.com/dominikbraun/graph v0.23.0 // indirect
 	github.com/ebitengine/purego v0.10.2 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
-	github.com/envoyproxy/gateway v1.9.1 // indirect
 	github.com/envoyproxy/go-control-plane v0.14.1-0.20260729145720-a2d8c7492908 // indirect
 	github.com/envoyproxy/go-control-plane/contrib v1.36.1-0.20260729145720-a2d8c7492908 // indirect
 	github.com/envoyproxy/go-control-plane/envoy v1.37.1-0.20260729145720-a2d8c7492908 // indirect

@@ -3,9 +3,13 @@
 package convert
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
@@ -106,4 +110,198 @@ func (c *converter) result(fields object) (Result, error) {
 	}
 	text := []byte(format(all, "") + "\n")
 	return Result{JSON: text, Differences: differences}, nil
+}
+
+// object is a JSON object whose fields keep their order.
+type object []field
+
+type field struct {
+	name  string
+	value any // object, []any, string, int64 or bool
+}
+
+// with is the object with one more field.
+func (o object) with(name string, value any) object {
+	return append(o[:len(o):len(o)], field{name, value})
+}
+
+// set is the object with a field in the place of the one of its name.
+func (o object) set(name string, value any) object {
+	o = slices.Clone(o)
+	for i := range o {
+		if o[i].name == name {
+			o[i].value = value
+			return o
+		}
+	}
+	return append(o, field{name, value})
+}
+
+// get is a field's value; nil if there is none.
+func (o object) get(name string) any {
+	for _, f := range o {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// lineWidth is how long a line of the configuration gets before a value is broken
+// into several.
+const lineWidth = 100
+
+// format writes a value as people write configurations: short values in one line.
+func format(value any, indent string) string {
+	short := compact(value)
+	if len(indent)+len(short) <= lineWidth {
+		return short
+	}
+	inner := indent + "  "
+	part := func(v any) string { return format(v, inner) }
+	return layout(value, part, "\n"+inner, ",\n"+inner, "\n"+indent)
+}
+
+// compact writes a value in one line.
+func compact(value any) string { return layout(value, compact, "", ", ", "") }
+
+// layout writes a value, and part each value in it.
+func layout(value any, part func(any) string, begin, between, end string) string {
+	var parts []string
+	switch v := value.(type) {
+	case object:
+		for _, f := range v {
+			parts = append(parts, quote(f.name)+": "+part(f.value))
+		}
+		return "{" + begin + strings.Join(parts, between) + end + "}"
+	case []any:
+		for _, element := range v {
+			parts = append(parts, part(element))
+		}
+		return "[" + begin + strings.Join(parts, between) + end + "]"
+	}
+	return quote(value)
+}
+
+// quote writes a scalar.
+func quote(value any) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value) // of a text, a number or a bool
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// The kinds of differences, the worst first.
+const (
+	Missing = "missing" // has no counterpart: left out
+	Differs = "differs" // is there, but decides otherwise in some case
+	Note    = "note"    // decides the same, but is worth a look
+)
+
+var kinds = []string{Missing, Differs, Note}
+
+// Difference is one thing that is not the same.
+type Difference struct {
+	Kind string `json:"kind"`
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	At   string `json:"at"` // where in the original
+	Text string `json:"text"`
+	// Rules are those that it is about; none: what was left out has none, or all are meant.
+	Rules []string `json:"rules,omitempty"`
+
+	whole bool // all rules are meant
+}
+
+// report is a difference whose rules are not known yet.
+type report struct {
+	kind, text string
+	at         node
+}
+
+// madeOf says what a rule was made of.
+type madeOf struct {
+	rule string
+	from []node
+}
+
+func (c *converter) report(kind string, at node, format string, args ...any) {
+	r := report{kind, fmt.Sprintf(format, args...), at}
+	same := func(o report) bool {
+		return o.kind == r.kind && o.text == r.text && o.at.at == at.at && o.at.file == at.file
+	}
+	if !slices.ContainsFunc(c.reports, same) {
+		c.reports = append(c.reports, r)
+	}
+}
+
+// unread reports the fields below n that nothing has looked at, but for those whose names
+// say nothing about who is limited. Below a field that is reported already there is nothing more
+// to say.
+func (c *converter) unread(n node, harmless ...string) {
+	for _, field := range n.unread() {
+		if slices.Contains(harmless, field.name()) || field.name() == "@type" {
+			continue
+		}
+		covered := func(r report) bool { return r.kind == Missing && r.at.ok() && field.under(r.at) }
+		if !slices.ContainsFunc(c.reports, covered) {
+			c.report(Missing, field, "%q is not known and has no effect: whoever it would limit, or let through, is limited "+
+				"by the rest alone", field.name())
+		}
+	}
+}
+
+// differences are the reports with the rules they are about, grouped by these: the worst
+// group first, and in it the worst difference.
+func (c *converter) differences() []Difference {
+	var all []Difference
+	for _, r := range c.reports {
+		d := Difference{Kind: r.kind, At: r.at.at, Line: r.at.line(), Text: r.text}
+		d.whole = r.at.at == "" || r.at.under(c.whole)
+		if r.at.file != nil {
+			d.File = r.at.file.name
+		}
+		for _, m := range c.made {
+			about := func(n node) bool { return r.at.at != "" && (n.under(r.at) || r.at.under(n)) }
+			if slices.ContainsFunc(m.from, about) {
+				d.Rules = append(d.Rules, m.rule)
+			}
+		}
+		all = append(all, d)
+	}
+	worst := map[string]int{}
+	for i := range all {
+		group := all[i].Group()
+		if rank, ok := worst[group]; !ok || all[i].rank() < rank {
+			worst[group] = all[i].rank()
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Difference) int {
+		return cmp.Or(worst[a.Group()]-worst[b.Group()], strings.Compare(a.Group(), b.Group()), a.rank()-b.rank())
+	})
+	return all
+}
+
+func (d *Difference) rank() int { return slices.Index(kinds, d.Kind) }
+
+// Group names the rules that the difference is about.
+func (d *Difference) Group() string {
+	switch {
+	case d.whole:
+		return "the whole configuration"
+	case len(d.Rules) == 0:
+		return "left out: no rule has it"
+	case len(d.Rules) == 1:
+		return fmt.Sprintf("rule %q", d.Rules[0])
+	}
+	return fmt.Sprintf("rules %q", d.Rules)
+}
+
+// Place is where the difference is in the original; "" for no place.
+func (d *Difference) Place() string {
+	if d.Line > 0 && d.File != "" {
+		return fmt.Sprintf("%s:%d: %s", d.File, d.Line, d.At)
+	}
+	return d.At
 }

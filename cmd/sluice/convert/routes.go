@@ -120,3 +120,166 @@ func withoutPort(domain string) string {
 	}
 	return host
 }
+
+// celText writes a text between the quotes of CEL.
+var celText = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+
+// where is the requests that go to some routes: those of their names, or all where the file has no others. It
+// reports false if no route can be told by its name.
+func (c routing) where(routes []*route, e *envoy) (conditions, bool) {
+	var others []string // names of routes that are not meant
+	for _, h := range e.hosts {
+		for _, r := range h.routes {
+			if !slices.Contains(routes, r) {
+				others = append(others, r.name)
+			}
+		}
+	}
+	if len(routes) == 0 || len(others) == 0 {
+		return conditions{}, true
+	}
+	var names []string
+	for _, r := range routes {
+		switch {
+		case r.name == "":
+			c.report(Missing, r.node, "a route without a name: a rule knows a route's requests by xds.route_name, so these "+
+				"are not limited here (give the route a \"name\" in Envoy, and convert again)")
+		case slices.Contains(others, r.name):
+			c.report(Missing, r.node, "another route without this limit is named %q, too: this one's requests are not limited "+
+				"here (give each route a \"name\" of its own in Envoy, and convert again)", r.name)
+		case !slices.Contains(names, celText.Replace(r.name)):
+			names = append(names, celText.Replace(r.name))
+		}
+	}
+	var when conditions
+	switch len(names) {
+	case 0:
+		return when, false
+	case 1:
+		when.set("expr", "xds.route_name == '"+names[0]+"'")
+	default:
+		when.set("expr", "xds.route_name in ['"+strings.Join(names, "', '")+"']")
+	}
+	return when, true
+}
+
+// both is the requests that fulfil a and b. What one match cannot say twice, such as a
+// second path, is said as something whose opposite must not hold.
+func (a conditions) both(b conditions) conditions {
+	if joined, ok := a.and(b); ok {
+		return joined
+	}
+	return a.but(object{{"not", b.match()}})
+}
+
+// use is a rate limit and the routes that have it. Its descriptors are the same
+// on all of them, and so are the service's counters.
+type use struct {
+	limit   node
+	service *service
+	entries []entry
+	routes  []*route
+}
+
+// uses are the different rate limits of a file.
+func (c fromService) uses(e *envoy, services []*service, main *service) (all []*use) {
+	index := map[string]*use{}
+	add := func(limit node, r *route) {
+		cluster, asked := "", main
+		if r != nil {
+			cluster, asked = r.cluster, c.asks(r, services, main)
+		}
+		if asked == nil {
+			return
+		}
+		entries, ok := c.entries(limit, cluster)
+		if !ok {
+			return
+		}
+		cost := limit.get("hits_addend")
+		name := fingerprint(entries) + cost.get("format").text() + "/" + cost.get("number").text() + asked.domain
+		u := index[name]
+		if u == nil {
+			u = &use{limit: limit, service: asked, entries: entries}
+			index[name] = u
+			all = append(all, u)
+			c.settings(limit)
+		}
+		if r != nil {
+			c.join(u, r, limit)
+		}
+	}
+	for _, limit := range e.bare {
+		add(limit, nil)
+	}
+	for _, h := range e.hosts {
+		for _, r := range h.routes {
+			for _, limit := range r.limits {
+				add(limit, r)
+			}
+		}
+	}
+	return all
+}
+
+// join adds a route to those that have a rate limit.
+func (c fromService) join(u *use, r *route, limit node) {
+	if slices.Contains(u.routes, r) {
+		c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
+			"here once")
+		return
+	}
+	u.routes = append(u.routes, r)
+}
+
+// asks is the file that a route's requests are held to; nil if it was not given.
+func (c fromService) asks(r *route, services []*service, main *service) *service {
+	if r.domain == "" {
+		return main
+	}
+	for _, s := range services {
+		if s.domain == r.domain {
+			return s
+		}
+	}
+	c.report(Missing, r.perRoute,
+		"the route asks for the domain %q, whose file was not given: its requests are not limited here", r.domain)
+	return nil
+}
+
+// sends is the same for entries that make the same descriptors.
+func sends(entries []entry) string {
+	var s strings.Builder
+	for _, e := range entries {
+		s.WriteString(compact(object{{"key", e.key}, {"value", e.value}, {"source", e.source}}))
+	}
+	return s.String()
+}
+
+// fingerprint is the same for entries that make the same descriptors of the same
+// requests.
+func fingerprint(entries []entry) string {
+	s := sends(entries)
+	for _, e := range entries {
+		s += compact(object{{"only", e.only.match()}, {"optional", e.optional}})
+	}
+	return s
+}
+
+// settings reports what else a rate limit has than its actions.
+func (c fromService) settings(limit node) {
+	if limit.get("limit").ok() {
+		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+
+			"gives more or less")
+	}
+	if limit.get("apply_on_stream_done").flag(false) {
+		c.report(Differs, limit, "apply_on_stream_done: the request is charged when it comes, not when it has ended")
+	}
+	if limit.get("disable_key").ok() {
+		c.report(Missing, limit, "disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": "+
+			"\"off\" does)")
+	}
+	if limit.get("stage").number(0) != 0 {
+		c.report(Differs, limit, "stage: all rules are decided together, also those that a filter of another stage asks for")
+	}
+}

@@ -2,14 +2,23 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
+	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -115,4 +124,113 @@ func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
 		}
 	}
 	return all, err
+}
+
+// flags are those of the commands that ask Redis.
+type flags struct{ live.Flags }
+
+// Command is "doctor".
+func Command(c *console.Console) *cobra.Command {
+	f, envoy := &flags{}, ""
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Try whether Redis and Envoy are what a configuration needs",
+		Long: `Doctor tries what the configuration needs of this Redis, under keys of its own
+that it removes: every algorithm's worked examples by the very scripts that Envoy
+sends, the user's rights, the clock, memory, persistence, and how long a check
+takes. With --envoy it looks at what that Envoy runs, whether its workers ask Redis
+now, and where its cluster leads; that is what it tries, where --redis is left out.
+
+Ask as Envoy's user, which is the configuration's unless --redis-user says
+otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
+		Example: "  sluice doctor -c plugin.json --redis redis:6379 --envoy http://127.0.0.1:9901",
+		Args:    cobra.NoArgs,
+		RunE:    func(called *cobra.Command, _ []string) error { return f.doctor(called.Context(), c, envoy) },
+	}
+	f.Add(c, command)
+	command.Flags().StringVar(&envoy, "envoy", "", "Envoy's admin interface, such as http://127.0.0.1:9901")
+	command.MarkFlagsOneRequired("redis", "envoy")
+	return command
+}
+
+// patience is how long doctor takes at most. A check of a cluster of many nodes takes some 800 round
+// trips.
+//
+// Bound: time of a run of sluice  Beyond it, the rest is not tried, and the run fails.
+// Protects whoever waits for it.
+const patience = 2 * time.Minute
+
+func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) error {
+	l, err := f.Limiter(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	report := &Report{}
+	report.Warn(reach.Warnings(l.Config))
+	if r := l.Config.Redis; r != nil {
+		f.passwordCheck(r.PasswordEnv, report)
+	}
+	typed, way := len(f.Addresses) > 0, (*Way)(nil)
+	if envoy != "" {
+		e := &Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON, Redis: f.Addresses}
+		way = e.Look(ctx, report)
+	}
+	if way != nil && !way.Relay && !typed {
+		f.Addresses, f.Cluster, f.TLS = way.Endpoints, way.RedisCluster, f.TLS || way.TLS
+	}
+	if len(f.Addresses) == 0 {
+		return printReport(c, report)
+	}
+	client, err := f.Connect(ctx, c, l)
+	switch {
+	case err == nil:
+		defer client.Close()
+		(&Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
+	case !typed && way.Asks:
+		report.Add("redis", Warn, "try it from where Envoy runs, or give --redis", "%s; but Envoy's workers ask it",
+			errors.Unwrap(err))
+	default:
+		report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password",
+			"%s", errors.Unwrap(err))
+	}
+	return printReport(c, report)
+}
+
+// passwordCheck says whether the variable that has Redis' password is set here.
+func (f *flags) passwordCheck(name string, report *Report) {
+	name = cmp.Or(f.PasswordEnv, name)
+	if name == "" {
+		return
+	}
+	if _, ok := os.LookupEnv(name); ok {
+		report.Add("password", Pass, "", "the environment variable %s is set here", name)
+		return
+	}
+	report.Add("password", Fail, "set it here, and where Envoy starts: Envoy asks without a password otherwise",
+		"the environment variable %s, which has Redis' password, is not set", name)
+}
+
+func printReport(c *console.Console, report *Report) error {
+	if c.JSON() {
+		if err := c.Print(report); err != nil {
+			return err
+		}
+	} else {
+		rows := [][]string{{"CHECK", "STATUS", "FOUND"}}
+		for _, c := range report.Checks {
+			rows = append(rows, []string{c.Name, string(c.Status), c.Found})
+			if c.Advice != "" {
+				rows = append(rows, []string{"", "", "-> " + c.Advice})
+			}
+		}
+		if err := c.Table(rows); err != nil {
+			return err
+		}
+	}
+	if report.Failed() {
+		return console.ErrShown
+	}
+	return nil
 }

@@ -75,7 +75,7 @@ var diagnoses = []struct {
 		"the worked examples", guarded,
 		"--redis GOOD",
 		console.Done, "vectors", doctor.Pass,
-		"41 worked examples of every algorithm", "",
+		"43 worked examples of every algorithm", "",
 	},
 	{
 		"the user's rights", guarded,

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,15 +25,13 @@ const (
 // info is a section of INFO; nil where it is refused or unknown
 // (https://redis.io/docs/latest/commands/info/).
 func (s *Redis) info(ctx context.Context, section string) (fields map[string]string) {
-	text, err := s.Client.Info(ctx, section).Result()
+	all, err := s.Client.InfoMap(ctx, section).Result()
 	if err != nil {
 		return nil
 	}
 	fields = map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			fields[name] = value
-		}
+	for _, found := range all {
+		maps.Copy(fields, found)
 	}
 	return fields
 }

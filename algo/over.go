@@ -55,6 +55,18 @@ func (p *Plan) OthersPay(out []Decision) bool {
 	return p.own < len(p.limits) && LongestWait(out[:p.own]) != 0
 }
 
+// ChargesAll reports whether each limit is charged its cost of any request that the plan admits.
+func (p *Plan) ChargesAll() bool { return p.own == len(p.limits) && p.guarantee == noLimit }
+
+// Charges reports whether a limit was charged its cost of a request that was admitted, by the decisions as
+// Resolve has left them.
+func (p *Plan) Charges(i int, out []Decision) bool {
+	if p.own < len(p.limits) {
+		return (i >= p.own) == p.OthersPay(out)
+	}
+	return i != p.guarantee || !out[i].Hidden
+}
+
 // WaitMicros is for how long a request is rejected that the plan has rejected: until one of the two
 // lists has room, if the others were asked. Never if no wait helps.
 func (p *Plan) WaitMicros(out []Decision) int64 {

@@ -349,9 +349,10 @@ func TestAsRedis(t *testing.T) {
 // ask checks a random cost, with strikes that the worker remembers.
 func (p *pair) ask(script *redis.Script, random *rand.Rand) {
 	escaped := strings.ReplaceAll(p.set.Rule.Name, "%", "%25")
-	check := redis.Check{Script: script, Tag: fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5)), Cost: random.Int64N(4)}
-	check.Values = p.values(random)
-	p.asked = redis.Charge{Script: script, Tag: check.Tag, Values: check.Values, Cost: check.Cost}
+	tag := fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5))
+	check := redis.Check{Script: script, Cost: random.Int64N(4)}
+	check.Demand = rule.Demand{Limits: p.set, Tag: tag, Values: p.values(random)}
+	p.asked = redis.Charge{Script: script, Demand: check.Demand, Cost: check.Cost}
 	p.sizes = nil
 	if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
 		check.Strikes = []algo.Strikes{{AgeMicros: random.Int64N(1e5), Count: 1 + random.Int64N(3)}}
@@ -377,7 +378,13 @@ func (p *pair) values(random *rand.Rand) (all rule.Values) {
 // partOf is whose slots the first concurrency limit of a charge's rule has taken.
 func (p *pair) partOf(c *redis.Charge, set *rule.LimitSet) []byte {
 	limit, _ := set.Plan.Slots()
-	return set.AppendPart(nil, c.Tag, limit, c.Values)
+	for i := range set.Parts {
+		if slices.Contains(set.Parts[i].Limits, limit) {
+			name, _ := c.Name(&set.Parts[i], new([]byte))
+			return name
+		}
+	}
+	return nil
 }
 
 // giveBack changes, renews or gives back something that was charged.

@@ -103,12 +103,12 @@ func (s *Stores) askAbout(c *Check, l layer, q *Question, now Time) {
 		charge, ok = s.leases.spend(&c.Ask, c.Decisions, now)
 		r = algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}
 	case memoryLayer:
-		s.askMemory(c, now)
+		s.askMemory(q, c, now)
 	case onlyLayer:
 		r, ok = s.embedded.decide(c, true, now)
 	}
 	if ok {
-		c.ruled(sources[l], &r, c.Decisions, charge.Nonce)
+		q.answer(c, sources[l], &r, c.Decisions, charge.Nonce)
 		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 	}
 }
@@ -230,17 +230,15 @@ func (s *Stores) send(q *Question, now Time) {
 func (r *remote) ask(q *Question, index int, strikes []algo.Strikes, deferred bool) sent {
 	c := &q.Checks[index]
 	nonce := r.conn.Add(q, index, redis.Check{
-		Script: r.scripts[c.Limits.ID], Tag: c.Tag, Values: c.Values, Costs: c.Costs, Sizes: c.Sizes,
-		MadeFor: c.madeFor(), Strikes: strikes, Deferred: deferred,
+		Script: r.scripts[c.Limits.ID], Demand: c.Demand, MadeFor: c.madeFor(), Strikes: strikes, Deferred: deferred,
 	})
-	return sent{nonce, c.Limits, c.Values, c.Costs, c.borrowing, c.Sizes}
+	return sent{nonce, c.Demand}
 }
 
 func (r *remote) refund(of *Receipt, now Time) { r.conn.Refund(r.charge(of), now.SteadyMicros) }
 
 func (r *remote) charge(of *Receipt) redis.Charge {
 	return redis.Charge{
-		Script: r.scripts[of.limits.ID], Tag: of.tag, Values: of.values, Costs: of.costs, Sizes: of.sizes,
-		Nonce: of.nonce, AtMicros: of.atMicros,
+		Script: r.scripts[of.Limits.ID], Demand: of.Demand, Nonce: of.nonce, AtMicros: of.atMicros,
 	}
 }

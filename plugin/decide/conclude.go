@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -66,7 +65,7 @@ func (s *Stores) recallOver(q *Question, now Time) {
 		if !excuses(c.Rule) || !isUndecided(c) {
 			continue
 		}
-		if s.askMemory(c, now); c.Status == Allowed {
+		if s.askMemory(q, c, now); c.Status == Allowed {
 			c.Status, c.Source = Undecided, FromNone
 		}
 	}
@@ -88,18 +87,14 @@ func (s *Stores) Leave(q *Question, now Time) {
 // Receipt says what one check has charged, and where: all that a store needs to take it back.
 // The zero Receipt stands for no charge. A Receipt with slots must not be moved.
 type Receipt struct {
-	source   Source
-	limits   *rule.LimitSet
-	tag      []byte
-	values   rule.Values
-	costs    []int64
-	sizes    []algo.Size  // with the calendar windows that it was charged in
-	atMicros int64        // when it was charged, on the clock of the store that did
-	nonce    int64        // FromRedis and FromLease: of the call that charged it
-	lease    *lease.Lease // FromLease: which lease the unit is of
-	slot     slots.Slot   // what it occupies until the request is over
-	further  []slots.Slot // what it occupies of further limits
-	self     *Receipt     // where it was filled, for the assertion that there is no copy of it
+	source      Source
+	rule.Demand              // with the calendar windows that it was charged in
+	atMicros    int64        // when it was charged, on the clock of the store that did
+	nonce       int64        // FromRedis and FromLease: of the call that charged it
+	lease       *lease.Lease // FromLease: which lease the unit is of
+	slot        slots.Slot   // what it occupies until the request is over
+	further     []slots.Slot // what it occupies of further limits
+	self        *Receipt     // where it was filled, for the assertion that there is no copy of it
 }
 
 // giveAllBack returns what a check has charged, and what it has turned out to have.
@@ -122,9 +117,9 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 		s.leases.unspend(r, now)
 	case FromRedis:
 		s.remote.refund(r, now)
-		s.memory.forgetCharge(r)
+		s.memory.forgetCharge(&r.Demand)
 	case FromEmbedded, FromFallback:
-		s.embedded.change(r, r.costs, now)
+		s.embedded.change(&r.Demand, r.atMicros, r.Costs, now)
 	}
 	r.void()
 }
@@ -142,7 +137,7 @@ func (c *Check) uncharge() {
 		return
 	}
 	for j := range c.Decisions {
-		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.costs[j])
+		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.Costs[j])
 	}
 }
 
@@ -157,39 +152,15 @@ func (f *inFlight) vacate(r *Receipt) {
 	f.book.Vacate(&r.slot)
 }
 
-// change gives back so much of each limit, or below 0 charges so much more.
-func (e *embedded) change(r *Receipt, back []int64, now Time) {
-	if r.values == nil {
-		plan := e.plans.of(r.limits, r.sizes)
-		e.store.Occupying(e.occupied(r.limits, r.tag))
-		_ = e.store.RefundEach(plan, r.tag, r.atMicros, now.UnixMicros, back)
-		return
-	}
-	for n := range r.limits.Parts {
-		e.changePart(r, n, back, now)
-	}
-}
-
-// forgetCharge drops the memory of those that a charge was given back to.
-func (m *memory) forgetCharge(r *Receipt) {
-	m.forget(r.limits.ID, r.tag)
-	if r.values != nil {
-		m.forgetParts(r)
+// forgetCharge drops the memory of the parts that a charge was given back to.
+func (m *memory) forgetCharge(d *rule.Demand) {
+	m.forget(d.Limits.ID, d.Tag)
+	for i := range d.Limits.Memories {
+		if name, applies := d.Name(&d.Limits.Memories[i], &m.name); applies && len(name) > len(d.Tag) {
+			m.forget(d.Limits.ID, name)
+		}
 	}
 }
 
 // forget drops the memory of an identity that was given something back.
-func (m *memory) forget(set rule.LimitSetID, tag []byte) { m.denied.Forget(set, tag) }
-
-// forgetParts drops the memory of the parts that a charge was given back to.
-func (m *memory) forgetParts(r *Receipt) {
-	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values}
-	if r.limits.Pays() {
-		m.forget(r.limits.ID, m.parts.wholeName(&a))
-	}
-	for _, part := range r.limits.Memories {
-		if name, applies := m.parts.name(&a, part); applies {
-			m.forget(r.limits.ID, name)
-		}
-	}
-}
+func (m *memory) forget(set rule.LimitSetID, name []byte) { m.denied.Forget(set, name) }

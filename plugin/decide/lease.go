@@ -88,11 +88,11 @@ func (s *Stores) replenish(a *Ask, now Time) {
 		return
 	}
 	check := redis.Check{
-		Script: s.remote.scripts[a.Limits.ID], Tag: a.lease.Tag, Cost: units, Sizes: slices.Clone(a.Sizes),
-		Over: a.lease.Over(),
+		Script: s.remote.scripts[a.Limits.ID], Cost: units, Over: a.lease.Over(),
+		Demand: rule.Demand{Limits: a.Limits, Tag: a.lease.Tag, Sizes: slices.Clone(a.Sizes)},
 	}
 	w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
-		Script: check.Script, Tag: check.Tag, Cost: check.Cost, Sizes: check.Sizes, Batch: true,
+		Script: check.Script, Demand: check.Demand, Cost: units, Batch: true,
 	}}
 	w.charge.Nonce = conn.Add(w, 0, check)
 	a.lease.Asked(units, w.charge.Nonce, now.SteadyMicros)
@@ -154,8 +154,7 @@ func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units int64
 	s.record.Count(metric.UnitsReturned, units)
 	s.memory.forget(held.Set, held.Tag)
 	s.remote.conn.Refund(redis.Charge{
-		Script: s.remote.scripts[held.Set], Tag: held.Tag, Cost: units,
-		Sizes: s.calendars.sizes(held.Set, charge.StoreMicros),
-		Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: lent,
+		Script: s.remote.scripts[held.Set], Cost: units, Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: lent,
+		Demand: rule.Demand{Tag: held.Tag, Sizes: s.calendars.sizes(held.Set, charge.StoreMicros)},
 	}, nowMicros)
 }

@@ -22,31 +22,13 @@ type embedded struct {
 	record  Recorder
 	book    *slots.Book // knows the slots that the worker occupies in it
 	plans   plans       // scratch
-	entries [][]entry   // by rule.LimitSet.ID, see parts_embedded.go
-	parts   scratch
-}
+	entries [][]entry   // by rule.LimitSet.ID, parallel to its Parts
 
-// decide is the store's answer to a check. alone says that it is the only store. Without an
-// answer ok is false, and the check stays undecided.
-func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
-	if c.Values == nil {
-		return e.decideWhole(c, alone, now)
-	}
-	return e.decideParts(c, now)
-}
-
-// decideWhole is that to a check of an identity without parts.
-func (e *embedded) decideWhole(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
-	e.store.Occupying(e.occupied(c.Limits, c.Tag))
-	r, err := e.store.Decide(e.plans.of(c.Limits, c.Sizes), c.Tag, now.UnixMicros, c.Costs, c.Decisions, alone)
-	if err != nil {
-		c.Status = Undecided
-		return r, false
-	}
-	if r.EarnedMicros > 0 {
-		e.record.Count(metric.PenaltyEarned, 1)
-	}
-	return r, true
+	// Scratch, of a part.
+	name      []byte
+	sizes     []algo.Size
+	costs     []int64
+	decisions []algo.Decision
 }
 
 // occupied is how many slots the worker has of a part of an identity.
@@ -62,32 +44,32 @@ func (e *embedded) occupied(limits *rule.LimitSet, part []byte) int64 {
 
 // entry is the limits of one part, as the embedded store decides them.
 type entry struct {
-	rule.Part
+	*rule.Part
 	plan  *algo.Plan
 	sized algo.Plan // scratch
 	// indebted is the part of a pool whose guarantee has admitted the request; nil of others.
 	indebted *entry
 }
 
-// newEntries makes those of all limit sets with "per", by rule.LimitSet.ID.
+// newEntries makes those of all limit sets, by rule.LimitSet.ID.
 func newEntries(rules *rule.Set) [][]entry {
 	all := make([][]entry, len(rules.LimitSets))
 	for id, set := range rules.LimitSets {
-		if !set.HasPer() {
-			continue
-		}
-		for _, part := range set.Parts {
-			all[id] = append(all[id], newEntry(set, part))
+		for n := range set.Parts {
+			all[id] = append(all[id], newEntry(set, &set.Parts[n]))
 		}
 	}
 	return all
 }
 
-func newEntry(set *rule.LimitSet, part rule.Part) entry {
-	e := entry{Part: part}
-	limits := make([]algo.Limit, len(part))
+func newEntry(set *rule.LimitSet, part *rule.Part) entry {
+	e := entry{Part: part, plan: set.Plan}
+	if len(part.Limits) == len(set.Limits) {
+		return e
+	}
+	limits := make([]algo.Limit, len(part.Limits))
 	pool := -1
-	for n, i := range part {
+	for n, i := range part.Limits {
 		limits[n] = set.Limits[i].Limit
 		if limits[n].Pool {
 			pool = n
@@ -109,16 +91,17 @@ func mustPlan(limits []algo.Limit) *algo.Plan {
 	return plan
 }
 
-// of is the part's plan at the sizes of a check; with none as it is configured.
-func (e *entry) of(sizes []algo.Size, s *scratch) *algo.Plan {
-	if sizes == nil {
-		return e.plan
+// of is the part's plan at the sizes of a check, those of its limits in memory; without sizes as it is
+// configured.
+func (e *entry) of(sizes []algo.Size, memory *[]algo.Size) *algo.Plan {
+	if len(e.Limits) < len(sizes) {
+		*memory = (*memory)[:0]
+		for _, i := range e.Limits {
+			*memory = append(*memory, sizes[i])
+		}
+		sizes = *memory
 	}
-	s.sizes = s.sizes[:0]
-	for _, i := range e.Part {
-		s.sizes = append(s.sizes, sizes[i])
-	}
-	return e.plan.At(&e.sized, s.sizes)
+	return e.plan.At(&e.sized, sizes)
 }
 
 // borrower is the word of a guarantee, whose part is decided first, on a request.
@@ -152,48 +135,51 @@ func (b *borrower) resolve(c *Check) {
 	c.Limits.Plan.Resolve(c.Decisions)
 }
 
-// decideParts is the store's answer to a check, of each part of its identity: of the rule's own
-// limits, and if these reject, of those that may pay for them.
-func (e *embedded) decideParts(c *Check, now Time) (r algo.Ruling, ok bool) {
+// decide is the store's answer to a check, of each part of its identity: of the rule's own limits, and if
+// these reject, of those that may pay for them. alone says that it is the only store, which obeys
+// penalties. Without an answer ok is false, and the check stays undecided.
+func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
 	own := c.Limits.Plan.Own()
 	for i := own; i < len(c.Decisions); i++ {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
-	r, ok = e.decideList(c, 0, own, now)
-	if !ok || r.Allowed || !c.Limits.Pays() || !charges(c.Costs[own:]) {
-		return r, ok
+	r, ok = e.decideList(c, 0, own, alone, now)
+	if ok && !r.Allowed && c.Limits.HasPer() && c.Limits.Pays() && slices.Max(c.Costs[own:]) > 0 {
+		now.UnixMicros = r.AtMicros
+		r, ok = e.decideList(c, own, len(c.Costs), alone, now)
+		r.Over = r.Allowed
 	}
-	now.UnixMicros = r.AtMicros
-	r, ok = e.decideList(c, own, len(c.Costs), now)
-	r.Over = r.Allowed
+	if !ok {
+		c.Status = Undecided
+	} else if r.EarnedMicros > 0 {
+		e.record.Count(metric.PenaltyEarned, 1)
+	}
 	return r, ok
 }
 
-// decideList is its answer of the limits from one on to another.
-func (e *embedded) decideList(c *Check, from, to int, now Time) (r algo.Ruling, ok bool) {
+// decideList is its answer of the parts whose limits are from one on to another.
+func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r algo.Ruling, ok bool) {
 	r = algo.Ruling{Allowed: true}
 	pair := &borrower{wait: algo.Never}
-	for n, part := range c.Limits.Parts {
-		if len(part) > 0 && (part[0] < from || part[0] >= to) {
+	for n := range c.Limits.Parts {
+		if p := &c.Limits.Parts[n]; len(p.Limits) > 0 && (p.Limits[0] < from || p.Limits[0] >= to) {
 			continue
 		}
-		said, applies, err := e.decidePart(c, n, pair, r.Allowed, now)
+		said, applies, err := e.decidePart(c, n, pair, r.Allowed, alone, now)
 		if err != nil {
-			if r.Allowed {
-				e.undoParts(c, from, n, pair, now)
-			}
-			c.Status = Undecided
+			e.undoParts(c, from, n, r.Allowed, pair, now)
 			return r, false
 		}
 		if !applies {
 			continue
 		}
-		r.AtMicros = max(r.AtMicros, said.AtMicros)
-		now.UnixMicros = r.AtMicros
-		if r.Allowed && !said.Allowed {
-			r.Allowed = false
-			e.undoParts(c, from, n, pair, now)
+		said.AtMicros = max(r.AtMicros, said.AtMicros)
+		now.UnixMicros = said.AtMicros
+		if !said.Allowed {
+			e.undoParts(c, from, n, r.Allowed, pair, now)
 		}
+		said.Allowed = said.Allowed && r.Allowed
+		r = said
 	}
 	pair.resolve(c)
 	return r, true
@@ -201,64 +187,82 @@ func (e *embedded) decideList(c *Check, from, to int, now Time) (r algo.Ruling, 
 
 // decidePart decides one part, and charges it if it may.
 func (e *embedded) decidePart(
-	c *Check, n int, pair *borrower, charge bool, now Time,
+	c *Check, n int, pair *borrower, charge, alone bool, now Time,
 ) (r algo.Ruling, applies bool, err error) {
-	p, entry := &e.parts, &e.entries[c.Limits.ID][n]
-	name, applies := p.name(&c.Ask, entry.Part)
+	p := &e.entries[c.Limits.ID][n]
+	name, applies := c.Name(p.Part, &e.name)
 	if !applies {
 		return r, false, nil
 	}
-	if pair.lends && entry.indebted != nil {
-		entry = entry.indebted
+	if pair.lends && p.indebted != nil {
+		p = p.indebted
 	}
-	plan := entry.of(c.Sizes, p)
-	costs, decisions := p.asks(&c.Ask, entry.Part).Costs, p.ofPart(c.Decisions, entry.Part)
+	costs, decisions := c.Costs, c.Decisions
+	if len(p.Limits) < len(costs) {
+		e.costs, e.decisions = e.costs[:0], e.decisions[:0]
+		for _, i := range p.Limits {
+			e.costs, e.decisions = append(e.costs, c.Costs[i]), append(e.decisions, c.Decisions[i])
+		}
+		costs, decisions = e.costs, e.decisions
+	}
+	plan := p.of(c.Sizes, &e.sizes)
 	e.store.Occupying(e.occupied(c.Limits, name))
 	if charge {
-		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, false)
+		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, alone && !c.Limits.HasPer())
 	} else {
 		r, err = e.store.Peek(plan, name, now.UnixMicros, costs, decisions)
 	}
-	p.put(c.Decisions, entry.Part)
-	if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && entry.Part[0] == guarantee && err == nil {
+	if len(p.Limits) < len(c.Costs) {
+		for n, i := range p.Limits {
+			c.Decisions[i] = decisions[n]
+		}
+	}
+	if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && p.Limits[0] == guarantee && err == nil {
 		pair.take(c, guarantee, &r)
 	}
 	return r, true, err
 }
 
 // undoParts gives the first parts of a list back what was charged to them, as a later one rejects.
-func (e *embedded) undoParts(c *Check, from, parts int, pair *borrower, now Time) {
-	costs := c.Costs
-	if !pair.lends && c.borrowing != nil && !c.Limits.Pays() {
-		costs = c.borrowing
-	}
-	r := Receipt{limits: c.Limits, tag: c.Tag, values: c.Values, sizes: c.Sizes, atMicros: now.UnixMicros}
+func (e *embedded) undoParts(c *Check, from, parts int, charged bool, pair *borrower, now Time) {
 	for n := range parts {
-		if len(c.Limits.Parts[n]) > 0 && c.Limits.Parts[n][0] < from {
+		p := &c.Limits.Parts[n]
+		if !charged || len(p.Limits) > 0 && p.Limits[0] < from {
 			continue // of the other list, which was charged nothing
 		}
-		e.changePart(&r, n, costs, now)
-		for _, i := range c.Limits.Parts[n] {
-			c.Decisions[i] = c.Decisions[i].Uncharged(costs[i])
+		if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && p.Limits[0] == guarantee && !pair.lends {
+			continue
+		}
+		e.changePart(&c.Demand, n, now.UnixMicros, c.Costs, now)
+		for _, i := range p.Limits {
+			c.Decisions[i] = c.Decisions[i].Uncharged(c.Costs[i])
 		}
 	}
 }
 
-// changePart changes what a receipt says was charged to one part.
-func (e *embedded) changePart(r *Receipt, n int, back []int64, now Time) {
-	p, entry := &e.parts, &e.entries[r.limits.ID][n]
-	a := Ask{Limits: r.limits, Tag: r.tag, Values: r.values, Costs: back}
-	name, applies := p.name(&a, entry.Part)
+// change gives back so much of each limit that a demand has charged, or below 0 charges so much more.
+func (e *embedded) change(d *rule.Demand, atMicros int64, back []int64, now Time) {
+	for n := range d.Limits.Parts {
+		e.changePart(d, n, atMicros, back, now)
+	}
+}
+
+// changePart does so of the limits of one part.
+func (e *embedded) changePart(d *rule.Demand, n int, atMicros int64, back []int64, now Time) {
+	p := &e.entries[d.Limits.ID][n]
+	name, applies := d.Name(p.Part, &e.name)
 	if !applies {
 		return
 	}
-	plan := entry.of(r.sizes, p)
-	units := p.asks(&a, entry.Part).Costs
-	if slices.Max(units) == 0 && slices.Min(units) == 0 {
+	e.costs = e.costs[:0]
+	for _, i := range p.Limits {
+		e.costs = append(e.costs, back[i])
+	}
+	if slices.Max(e.costs) == 0 && slices.Min(e.costs) == 0 {
 		return
 	}
-	e.store.Occupying(e.occupied(r.limits, name))
-	_ = e.store.RefundEach(plan, name, r.atMicros, now.UnixMicros, units)
+	e.store.Occupying(e.occupied(d.Limits, name))
+	_ = e.store.RefundEach(p.of(d.Sizes, &e.sizes), name, atMicros, now.UnixMicros, e.costs)
 }
 
 // Who answers in Redis' place: what the worker remembers of overrides, then the embedded store.
@@ -275,7 +279,7 @@ func (s *Stores) fallBack(q *Question, fails func(*Check) bool, now Time) {
 // askFallback asks the embedded store in Redis' place, by what the worker remembers of overrides.
 func (s *Stores) askFallback(c *Check, q *Question, now Time) {
 	if r, ok := s.overrides.remembered(&c.Ask, now); ok {
-		c.ruled(FromFallback, &r, nil, 0)
+		q.answer(c, FromFallback, &r, nil, 0)
 		return
 	}
 	s.overrides.fit(q, c, now)                // Redis may have told more than the check knew
@@ -283,7 +287,7 @@ func (s *Stores) askFallback(c *Check, q *Question, now Time) {
 	s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 	r, ok := s.embedded.decide(c, false, now)
 	if ok {
-		c.ruled(FromFallback, &r, c.Decisions, 0)
+		q.answer(c, FromFallback, &r, c.Decisions, 0)
 		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
 	}
 }

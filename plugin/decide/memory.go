@@ -15,7 +15,7 @@ import (
 type memory struct {
 	denied *deny.Cache
 	ttls   []int64 // by rule.LimitSet.ID: how long a rejection may be remembered, us
-	parts  scratch // see parts.go
+	name   []byte  // scratch, of a part
 }
 
 func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
@@ -26,34 +26,50 @@ func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
 }
 
 // askMemory asks the memory of rejections about one check.
-func (s *Stores) askMemory(c *Check, now Time) {
+func (s *Stores) askMemory(q *Question, c *Check, now Time) {
 	r, ok := s.memory.recall(&c.Ask, c.Decisions, now)
 	if ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now)) {
-		c.ruled(FromMemory, &r, c.Decisions, 0)
+		q.answer(c, FromMemory, &r, c.Decisions, 0)
 	}
 }
 
-// recall answers a check from what the worker remembers of its identity. It does not for slots,
-// which come free at any moment, nor for a shadow rule, whose rejection concludes nothing.
+// recall answers a check from what the worker remembers of the parts of its identity. It does not for
+// slots, which come free at any moment, nor for a shadow rule, whose rejection concludes nothing. A part
+// of which it remembers nothing is not shown.
 func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
 	if !a.Enforced() || a.Limits.HasSlots() {
 		return r, false
 	}
-	if a.Values != nil && !a.Limits.Pays() {
-		return m.recallParts(a, out, now)
-	}
-	if a.Values != nil {
-		if e := m.denied.Find(a.Limits.ID, a.Tag); e != nil {
-			if r, known = e.Blocked(now.SteadyMicros); known {
-				return r, true
-			}
+	whole := m.denied.Find(a.Limits.ID, a.Tag)
+	if whole != nil {
+		if r, known = whole.Blocked(now.SteadyMicros); known {
+			return r, true
 		}
 	}
-	e := m.denied.Find(a.Limits.ID, m.parts.wholeName(a))
-	if e == nil {
-		return r, false
+	for i := range out {
+		out[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
-	return e.Ruling(a.asks(), now.SteadyMicros, out)
+	r.Allowed = true
+	for i := range a.Limits.Memories {
+		p, e := &a.Limits.Memories[i], whole
+		name, applies := a.Name(p, &m.name)
+		if len(name) > len(a.Tag) {
+			e = m.denied.Find(a.Limits.ID, name)
+		}
+		if !applies || e == nil {
+			continue
+		}
+		said, ok := e.Ruling(&a.Demand, p, now.SteadyMicros, out)
+		if !ok {
+			for _, limit := range p.Limits {
+				out[limit] = algo.Decision{Allowed: true, Hidden: true}
+			}
+			continue
+		}
+		r.AtMicros, r.Allowed = max(r.AtMicros, said.AtMicros), r.Allowed && said.Allowed
+		known = known || !said.Allowed || len(a.Limits.Memories) == 1
+	}
+	return r, known
 }
 
 // What the memory of rejections keeps, and for how long.
@@ -107,11 +123,12 @@ func (m *memory) remember(c *Check, several bool, now Time) {
 	if c.Limits.Pays() && c.Status != Rejected {
 		return // either list may have room
 	}
-	if c.Values != nil && !c.Limits.Pays() {
-		m.rememberParts(c, now)
-		return
+	for n := range c.Limits.Memories {
+		p := &c.Limits.Memories[n]
+		if name, applies := c.Name(p, &m.name); applies {
+			m.denied.Remember(name, &c.Demand, p, c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
+		}
 	}
-	m.denied.Remember(i, m.parts.wholeName(&c.Ask), c.asks(), c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
 }
 
 // rememberOver keeps the rejections of a request that goes on.
@@ -120,18 +137,6 @@ func (m *memory) rememberOver(q *Question, now Time) {
 		if c := &q.Checks[i]; c.isOver() {
 			m.remember(c, false, now)
 		}
-	}
-}
-
-// rememberParts keeps what Redis said of each part.
-func (m *memory) rememberParts(c *Check, now Time) {
-	for _, part := range c.Limits.Memories {
-		name, applies := m.parts.name(&c.Ask, part)
-		if !applies {
-			continue
-		}
-		asked, decisions := m.parts.asks(&c.Ask, part), m.parts.ofPart(c.Decisions, part)
-		m.denied.Remember(c.Limits.ID, name, asked, decisions, now.SteadyMicros, c.AtMicros, m.ttls[c.Limits.ID])
 	}
 }
 

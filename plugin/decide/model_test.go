@@ -181,9 +181,9 @@ func (w *world) Add(waiter redis.Waiter, index int, check redis.Check) int64 {
 	w.nonce++
 	check.Strikes = slices.Clone(check.Strikes)
 	c := &call{waiter: waiter, index: index, check: check, charge: redis.Charge{
-		Script: check.Script, Tag: slices.Clone(check.Tag), Cost: check.Cost, Costs: slices.Clone(check.Costs),
-		Sizes: slices.Clone(check.Sizes), Nonce: w.nonce,
+		Script: check.Script, Cost: check.Cost, Nonce: w.nonce,
 	}}
+	c.charge.CopyFrom(&check.Demand)
 	w.ledger[w.nonce] = c
 	w.added = append(w.added, c)
 	if q, ok := waiter.(*Question); ok {
@@ -232,8 +232,9 @@ func costs(charge redis.Charge, plan *algo.Plan) []int64 {
 
 // Refund implements Redis. What cannot be sent waits.
 func (w *world) Refund(charge redis.Charge, _ int64) {
-	charge.Tag, charge.Costs, charge.Sizes = slices.Clone(charge.Tag), slices.Clone(charge.Costs),
-		slices.Clone(charge.Sizes)
+	var demand rule.Demand
+	demand.CopyFrom(&charge.Demand)
+	charge.Demand = demand
 	w.owed = append(w.owed, func() { w.refund(charge) })
 	w.post()
 }
@@ -255,7 +256,7 @@ func (w *world) Settle(charge redis.Charge, back []int64, nowMicros int64) {
 
 // Release implements Redis. What cannot be sent waits.
 func (w *world) Release(script *redis.Script, tag []byte, slots redis.Slots, _ int64) {
-	of := redis.Charge{Script: script, Tag: slices.Clone(tag)}
+	of := redis.Charge{Script: script, Demand: rule.Demand{Tag: slices.Clone(tag)}}
 	w.owed = append(w.owed, func() {
 		plan := w.plans[script]
 		i, _ := plan.Slots()
@@ -276,7 +277,7 @@ func (w *world) post() {
 // Renew implements Redis.
 func (w *world) Renew(script *redis.Script, tag []byte, slots []redis.Slots, _ int64) {
 	for _, s := range slots {
-		if state := w.state(redis.Charge{Script: script, Tag: tag}); !w.down {
+		if state := w.state(redis.Charge{Script: script, Demand: rule.Demand{Tag: tag}}); !w.down {
 			w.plans[script].Renew(state, w.now.UnixMicros, s.Nonce, s.Count)
 		}
 	}
@@ -340,9 +341,7 @@ func (w *world) run(c *call) {
 
 // again has a call made anew for what a reply says, and reports whether it is sent again.
 func (w *world) again(c *call, reply *redis.Reply) bool {
-	check := redis.Check{
-		Script: c.charge.Script, Costs: c.charge.Costs, Sizes: c.charge.Sizes, MadeFor: c.check.MadeFor,
-	}
+	check := redis.Check{Script: c.charge.Script, Demand: c.charge.Demand, MadeFor: c.check.MadeFor}
 	switch c.waiter.Remake(c.index, reply, &check, w.now.SteadyMicros) {
 	case redis.NoSense:
 		w.t.Fatalf("%+v makes no sense", reply)

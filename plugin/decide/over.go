@@ -80,16 +80,3 @@ func (c *Check) soonerList() (from, to int) {
 	}
 	return 0, own
 }
-
-// keepLists gives a check of which one list of limits or the other is charged the costs of each
-// alone, one behind the other.
-func (q *Question) keepLists(a *Ask) {
-	if !a.Limits.Pays() {
-		return
-	}
-	own, n := a.Limits.Plan.Own(), len(a.Costs)
-	begin := len(q.costs)
-	q.costs = append(append(q.costs, a.Costs...), a.Costs...)
-	a.borrowing = q.costs[begin:len(q.costs):len(q.costs)]
-	clear(a.borrowing[own : n+own])
-}

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
@@ -29,7 +31,7 @@ type burst struct {
 	number uint32                            // counts the crowds
 	said   *lru.Table[rule.LimitSetID, said] // nil before the first of them; by rule.LimitSet.ID
 	seed   uint64
-	parts  scratch // see parts.go
+	name   []byte // scratch, of a part
 }
 
 // said is Redis' last decision about an identity.
@@ -56,8 +58,8 @@ func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 	if !c.Enforced() {
 		return
 	}
-	for _, part := range c.Limits.Parts {
-		if name, applies := b.parts.name(&c.Ask, part); applies {
+	for i := range c.Limits.Parts {
+		if name, applies := c.Name(&c.Limits.Parts[i], &b.name); applies {
 			b.hearPart(c, name, r, again, nowMicros)
 		}
 	}
@@ -131,13 +133,14 @@ func (b *burst) lend(q *Question, c *Check) {
 			from, to = to, len(c.Costs)
 		}
 	}
-	for _, part := range c.Limits.Parts {
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
 		if e == nil || e.block.By != algo.ByLimits {
 			continue
 		}
 		c.lent = true
-		for _, limit := range part {
+		for _, limit := range part.Limits {
 			if from <= limit && limit < to {
 				e.lent[limit] += c.Costs[limit]
 			}
@@ -147,12 +150,13 @@ func (b *burst) lend(q *Question, c *Check) {
 
 // fitsList reports whether a check fits into all that is known of the limits from one on to another.
 func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
-	for _, part := range c.Limits.Parts {
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
 		if e == nil || e.block.By != algo.ByLimits {
 			continue
 		}
-		for _, limit := range part {
+		for _, limit := range part.Limits {
 			if from <= limit && limit < to && !e.fits(limit, c) {
 				return false
 			}
@@ -197,7 +201,8 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 	ruling := algo.Ruling{}
 	var rejecting, lends bool // a pool rejects no request that the guarantee has room for
 	guarantee, pool, pair := c.Limits.Plan.Guarantee()
-	for _, part := range c.Limits.Parts {
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
 		if e == nil {
 			continue
@@ -206,10 +211,10 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 			if !e.blocks(now) {
 				continue
 			}
-			e.reject(c, now)
+			e.reject(q, c, now)
 			return true
 		}
-		for _, limit := range part {
+		for _, limit := range part.Limits {
 			switch hidden, fits := e.decisions[limit].Hidden, e.fits(limit, c); {
 			case pair && limit == guarantee:
 				lends = fits && !hidden && c.Costs[limit] > 0
@@ -222,12 +227,12 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
 	}
 	if own := c.Limits.Plan.Own(); rejecting && c.Limits.Pays() {
-		pays := charges(c.Costs[own:]) && b.fitsList(q, c, own, len(c.Costs))
+		pays := slices.Max(c.Costs[own:]) > 0 && b.fitsList(q, c, own, len(c.Costs))
 		rejecting = !pays && !b.fitsList(q, c, 0, own)
 	}
 	if rejecting {
 		b.decideParts(q, c, now)
-		c.ruled(FromBurst, &ruling, c.Decisions, 0)
+		q.answer(c, FromBurst, &ruling, c.Decisions, 0)
 	}
 	return rejecting && !c.isOver()
 }
@@ -238,12 +243,13 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
 	guarantee, pool, pair := c.Limits.Plan.Guarantee()
-	for _, part := range c.Limits.Parts {
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
-		if e == nil || pair && part[0] == guarantee {
+		if e == nil || pair && part.Limits[0] == guarantee {
 			continue
 		}
-		for _, limit := range part {
+		for _, limit := range part.Limits {
 			if !e.decisions[limit].Hidden || pair && limit == pool {
 				c.Decisions[limit] = e.decide(limit, c, now.SteadyMicros-e.atMicros)
 			}
@@ -253,8 +259,8 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 
 // about returns Redis' last decision about a part of an undecided check's identity: nil if there is
 // none since the request came.
-func (b *burst) about(q *Question, c *Check, part rule.Part) *said {
-	name, applies := b.parts.name(&c.Ask, part)
+func (b *burst) about(q *Question, c *Check, part *rule.Part) *said {
+	name, applies := c.Name(part, &b.name)
 	if !applies || b.said == nil {
 		return nil
 	}
@@ -308,10 +314,10 @@ func (e *said) blocks(now Time) bool { return e.block.By.Blocks() && e.left(now)
 // What is said to a request that exceeds what Redis had left, by its last decision.
 
 // reject answers a check of an identity that is blocked.
-func (e *said) reject(c *Check, now Time) {
+func (e *said) reject(q *Question, c *Check, now Time) {
 	age := now.SteadyMicros - e.atMicros
 	ruling := algo.Ruling{AtMicros: e.storeMicros + age, By: e.block.By, LeftMicros: e.left(now)}
-	c.ruled(FromBurst, &ruling, c.Decisions, 0)
+	q.answer(c, FromBurst, &ruling, c.Decisions, 0)
 }
 
 // decide is a limit's decision about a check. Its wait is never too short: if it does not follow

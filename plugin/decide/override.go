@@ -86,7 +86,7 @@ func (o *overrides) fit(q *Question, c *Check, now Time) {
 // meanwhile.
 func (o *overrides) refit(q *Question, now Time) {
 	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.charged.sent.limits == nil {
+		if c := &q.Checks[i]; isUndecided(c) && c.charged.sent.Limits == nil {
 			o.fit(q, c, now)
 		}
 	}
@@ -202,11 +202,7 @@ type made struct {
 	value []byte // as Redis has it; empty: none
 	kind  override.Kind
 
-	limits    *rule.LimitSet
-	values    rule.Values
-	costs     []int64
-	borrowing []int64
-	own       []algo.Size
+	came      rule.Demand
 	decisions []algo.Decision
 }
 
@@ -233,14 +229,12 @@ func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
 		return true
 	}
 	if c.made == nil {
-		q.mades = append(q.mades, made{
-			limits: c.Limits, values: c.Values, costs: c.Costs, borrowing: c.borrowing, own: c.own, decisions: c.Decisions,
-		})
+		c.Sizes = c.own
+		q.mades = append(q.mades, made{came: c.Demand, decisions: c.Decisions})
 		c.made = &q.mades[len(q.mades)-1]
 	}
 	m := c.made
-	c.Limits, c.Costs, c.own, c.Decisions = m.limits, m.costs, m.own, m.decisions
-	c.Values, c.borrowing = m.values, m.borrowing
+	c.Demand, c.own, c.Decisions = m.came, m.came.Sizes, m.decisions
 	q.tags, m.value = keep(q.tags, value)
 	to := override.Parse(text.View(m.value))
 	m.kind = to.Kind
@@ -293,24 +287,11 @@ func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok boo
 	if c.Rule.Reports {
 		clear(c.Costs)
 	}
-	c.Values, c.borrowing = nil, nil
-	if applied.Values != nil {
-		q.tags, c.Values = keep(q.tags, applied.Values)
-		q.keepBorrowing(&c.Ask)
-	}
-	q.keepLists(&c.Ask)
+	q.tags, c.Values = keep(q.tags, applied.Values)
 	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
 	c.own = c.Sizes
 	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))
 	return true
-}
-
-// keepBorrowing gives a check of a rule with a guarantee the costs of one that borrows.
-func (q *Question) keepBorrowing(a *Ask) {
-	if guarantee, _, ok := a.Limits.Plan.Guarantee(); ok {
-		q.costs, a.borrowing = keep(q.costs, a.Costs)
-		a.borrowing[guarantee] = 0
-	}
 }
 
 // keep copies list to the end of memory. It returns memory and the copy, which is

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const contracts = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "deny_cache": {"size": 0}, "rules": [
@@ -173,7 +174,7 @@ func TestOverrideThatIsGone(t *testing.T) {
 	} {
 		w.asks(headers{})
 		w.lastly(step.ruling)
-		a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+		a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 		got := string(w.stores.overrides.recall(&a, w.now.SteadyMicros))
 		testenv.Same(t, fmt.Sprintf("step %d: remembered", n), got, step.want)
 	}
@@ -207,7 +208,7 @@ func TestExpiredCheckIsNotAskedAgain(t *testing.T) {
 func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 	t.Parallel()
 	remember := func(w *world, value string, left int64) {
-		a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+		a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 		w.stores.overrides.remember(&a, []byte(value), left, w.now.SteadyMicros)
 	}
 	for _, tc := range []struct {
@@ -260,7 +261,7 @@ func TestLateChargeOfAnotherTier(t *testing.T) {
 	q := w.asks(headers{"x-cost": "3"})
 	c := w.flying[0]
 	w.run(c) // Redis charges it as tier free
-	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	q.Expired(0, w.now.SteadyMicros)
 	w.worker.goOn(w.now)
@@ -310,7 +311,7 @@ func TestMemoryOfOverridesIsBounded(t *testing.T) {
 func TestShortValueFreesLongMemory(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "allow")
-	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, make([]byte, 1000), algo.Never, 0)
 	w.stores.overrides.remember(&a, []byte("x2"), algo.Never, 0)
 	k := w.stores.overrides.known.Get(a.Rule.ID, a.Tag)
@@ -324,7 +325,7 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "allow")
 	sent, kept := w.asks(headers{}), w.begin(headers{})
-	a := Ask{Rule: w.rules.Rules[0], Tag: []byte("r|c")}
+	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	for _, q := range []*Question{sent, kept} {
 		q.Checks[0].Status = Undecided

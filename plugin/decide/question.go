@@ -63,11 +63,7 @@ func (q *Question) add(a *rule.Applied) *Check {
 	c.Rule, c.Limits = a.Rule, a.Limits
 	q.tags, c.Tag = keep(q.tags, a.Tag)
 	q.costs, c.Costs = keep(q.costs, a.Costs)
-	if a.Values != nil {
-		q.tags, c.Values = keep(q.tags, a.Values)
-		q.keepBorrowing(&c.Ask)
-	}
-	q.keepLists(&c.Ask)
+	q.tags, c.Values = keep(q.tags, a.Values)
 	q.sizes, c.Sizes = keep(q.sizes, a.Sizes)
 	c.own = c.Sizes
 	if a.Ahead != nil {
@@ -260,28 +256,18 @@ type Check struct {
 // Ask is the demand of a check, and all that a layer sees of it. Question.Keep writes it;
 // calendars and overrides change its sizes.
 type Ask struct {
-	Rule   *rule.Rule
-	Limits *rule.LimitSet
-	Tag    []byte
-	Values rule.Values // within the Tag's identity; nil where no limit has "per"
-	Costs  []int64     // parallel to Limits.Limits
-	// borrowing are the costs where the guarantee charges nothing; or, where limits may pay for others,
-	// what is charged of each list alone, see keepLists; else nil.
-	borrowing []int64
-
-	// Sizes are those that the limits have for the request, parallel to Limits.Limits; nil if
-	// they have those of the configuration. They are own, as an override changes them.
-	Sizes []algo.Size
-	own   []algo.Size // came with the request, in the calendar windows around its time
-	made  *made       // by an operator's override; nil: none is known
-	ahead rule.Ahead  // what another tier may need of the request
+	Rule        *rule.Rule
+	rule.Demand             // its Sizes are own, as an override changes them
+	own         []algo.Size // came with the request, in the calendar windows around its time
+	made        *made       // by an operator's override; nil: none is known
+	ahead       rule.Ahead  // what another tier may need of the request
 
 	tells bool         // Redis was told of rejections from memory
 	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go
 	lease *lease.Lease // nil: the limit is not leased
 }
 
-// Said is a store's word on a check. Check.ruled writes it, and what a refund makes of it
+// Said is a store's word on a check. Question.answer writes it, and what a refund makes of it
 // Check.uncharge; while Redis is asked, the Status alone changes.
 type Said struct {
 	Status    Status
@@ -310,30 +296,14 @@ type Charged struct {
 // sent is the charge that Redis was asked for.
 type sent struct {
 	nonce int64
-	// limits, costs and sizes are those of Ask then. Later the embedded store may have been asked
-	// with others.
-	limits    *rule.LimitSet
-	values    rule.Values
-	costs     []int64
-	borrowing []int64
-	sizes     []algo.Size
+	// Demand is the check's then. Later the embedded store may have been asked with another.
+	rule.Demand
 }
 
 // Enforced reports whether the check's rule can reject the request.
 //
 //go:inline
 func (a *Ask) Enforced() bool { return a.Rule.Mode == config.Enforce }
-
-// Limit is one of the check's limits as it is for this request.
-//
-//go:inline
-func (a *Ask) Limit(i int) algo.Limit {
-	l := a.Limits.Limits[i].Limit
-	if a.Sizes != nil {
-		l.Resize(a.Sizes[i])
-	}
-	return l
-}
 
 // isUnasked reports whether no store has been asked, or none has said anything yet.
 //

@@ -1,12 +1,11 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // How Redis' answers to AskRedis reach their checks.
@@ -28,7 +27,7 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 		return
 	}
 	expired := c.Status == Undecided
-	c.ruled(FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce)
+	q.answer(c, FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce)
 	s.slots.occupy(&c.charged.receipt, nowMicros)
 	if c.Status == Allowed {
 		s.penalties.admitted(&c.Ask)
@@ -43,12 +42,11 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 // if it has slots, the request holds none; if the rule is over, it charges nothing: then late gives
 // the charge back.
 func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
-	if was := &c.charged.sent; r.Allowed && r.By == algo.ByLimits && charges(was.costs) {
-		asked := Ask{
-			Rule: c.Rule, Limits: was.limits, Tag: c.Tag, Values: was.values, Costs: was.costs, borrowing: was.borrowing,
-		}
-		c.charged.late.fill(asked.receiptOf(FromRedis, was.sizes, r.Decisions, r.AtMicros, was.nonce))
-		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.limits.HasSlots() {
+	if was := &c.charged.sent; r.Allowed && r.By == algo.ByLimits && was.Charges() {
+		c.charged.late.fill(Receipt{
+			Demand: q.taken(was.Demand, r.Decisions), source: FromRedis, atMicros: r.AtMicros, nonce: was.nonce,
+		})
+		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots() {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
 	}
@@ -68,12 +66,10 @@ func (q *Question) Remake(index int, r *redis.Reply, check *redis.Check, nowMicr
 		if c.Status != Waiting || !s.overrides.make(q, c, r.Override) {
 			return redis.NotAgain
 		}
-		was.limits, was.values, was.costs, was.borrowing, was.sizes = c.Limits, c.Values, c.Costs, c.borrowing, c.Sizes
+		was.Demand = c.Demand
 	}
-	s.calendars.fit(was.limits, was.sizes, r.AtMicros)
-	*check = redis.Check{
-		Script: s.remote.scripts[was.limits.ID], Values: was.values, Costs: was.costs, Sizes: was.sizes, MadeFor: c.madeFor(),
-	}
+	s.calendars.fit(was.Limits, was.Sizes, r.AtMicros)
+	*check = redis.Check{Script: s.remote.scripts[was.Limits.ID], Demand: was.Demand, MadeFor: c.madeFor()}
 	return redis.Again
 }
 
@@ -108,9 +104,9 @@ func (q *Question) replied() {
 
 // How a store's ruling becomes the answer of a check, and its charge a receipt.
 
-// ruled makes what a store says of the check its answer. decisions are those of the limits,
-// if they have decided, and nonce is that of the charge, if it has one.
-func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
+// answer notes what a store says of a check. decisions are those of the limits, if they have decided, and
+// nonce is of the charge, if it has one.
+func (q *Question) answer(c *Check, source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64) {
 	must.Hold(!c.Decided() && source != FromNone, "a check is decided once")
 	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
 	c.Status, c.Excused = Rejected, r.Over
@@ -127,12 +123,28 @@ func (c *Check) ruled(source Source, r *algo.Ruling, decisions []algo.Decision, 
 	default:
 		copy(c.Decisions, decisions)
 		if r.Allowed && source != FromMemory && c.Charges() { // memory charges nothing
-			c.charged.receipt.fill(c.receiptOf(source, c.Sizes, c.Decisions, r.AtMicros, nonce))
+			c.charged.receipt.fill(Receipt{
+				Demand: q.taken(c.Demand, c.Decisions), source: source, atMicros: r.AtMicros, nonce: nonce, lease: c.lease,
+			})
 		}
 	}
 	if c.Values != nil {
 		c.hideAbsent()
 	}
+}
+
+// taken is a demand with what the limits charge that have admitted it with these decisions.
+func (q *Question) taken(d rule.Demand, decisions []algo.Decision) rule.Demand {
+	if d.Limits.Plan.ChargesAll() {
+		return d
+	}
+	q.costs, d.Costs = keep(q.costs, d.Costs)
+	for i := range d.Costs {
+		if !d.Limits.Plan.Charges(i, decisions) {
+			d.Costs[i] = 0
+		}
+	}
+	return d
 }
 
 // block makes all limits of a check reject, for as long as a block lasts.
@@ -160,28 +172,6 @@ func (c *Check) hideAbsent() {
 	}
 }
 
-// receiptOf is the receipt of a charge for the check, by what the limits have decided.
-func (a *Ask) receiptOf(source Source, sizes []algo.Size, decisions []algo.Decision, atMicros, nonce int64) Receipt {
-	costs := a.Costs
-	if n := len(costs); a.Limits.Pays() {
-		if costs = a.borrowing[:n]; a.Limits.Plan.OthersPay(decisions) {
-			costs = a.borrowing[n:]
-		}
-	} else if a.borrowing != nil && a.borrows(decisions) {
-		costs = a.borrowing
-	}
-	return Receipt{
-		source: source, limits: a.Limits, tag: a.Tag, values: a.Values, costs: costs, sizes: sizes,
-		atMicros: atMicros, nonce: nonce, lease: a.lease,
-	}
-}
-
-// borrows reports whether the guarantee has charged nothing.
-func (a *Ask) borrows(decisions []algo.Decision) bool {
-	guarantee, _, ok := a.Limits.Plan.Guarantee()
-	return ok && decisions[guarantee].Hidden
-}
-
 // fill makes r the receipt of a charge. What it was the receipt of has been given back.
 func (r *Receipt) fill(with Receipt) {
 	must.Hold(r.source == FromNone, "a receipt is not overwritten: its charge would be lost")
@@ -190,14 +180,6 @@ func (r *Receipt) fill(with Receipt) {
 		r.self = r
 	}
 }
-
-// Charges reports whether the check takes anything of any limit.
-//
-//go:inline
-func (a *Ask) Charges() bool { return charges(a.Costs) }
-
-//go:inline
-func charges(costs []int64) bool { return len(costs) > 0 && slices.Max(costs) > 0 }
 
 // Decided reports whether a store decided the check.
 //

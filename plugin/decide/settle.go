@@ -75,9 +75,9 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 		return
 	}
 	s.remote.back = s.remote.back[:0]
-	for i, cost := range r.costs {
+	for i, cost := range r.Costs {
 		difference := int64(0)
-		if cost > 0 && settles(r.limits, i, worth) {
+		if cost > 0 && settles(r.Limits, i, worth) {
 			difference = cost - worth.Cost
 		}
 		s.remote.back = append(s.remote.back, difference)
@@ -88,10 +88,10 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	case r.source == FromRedis:
 		s.remote.conn.Settle(s.remote.charge(r), s.remote.back, now.SteadyMicros)
 		if less {
-			s.memory.forgetCharge(r)
+			s.memory.forgetCharge(&r.Demand)
 		}
 	default: // a leased unit is never settled
-		s.embedded.change(r, s.remote.back, now)
+		s.embedded.change(&r.Demand, r.atMicros, s.remote.back, now)
 	}
 }
 

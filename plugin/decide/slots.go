@@ -17,7 +17,7 @@ import (
 type inFlight struct {
 	book    *slots.Book
 	renewed []redis.Slots // scratch
-	parts   scratch       // see parts.go
+	name    []byte        // scratch, of a part
 }
 
 func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
@@ -30,45 +30,30 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// occupy notes the slots that a receipt is of, if any.
+// occupy notes the slots that a receipt is of, if any: of each limit those of its part.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
-	if r.source == FromNone {
+	if r.source == FromNone || !r.Limits.HasSlots() {
 		return
 	}
-	if r.values != nil {
-		f.occupyParts(r, nowMicros)
-		return
-	}
-	if i, ok := r.limits.Plan.Slots(); ok && r.costs[i] > 0 {
-		must.Hold(!r.slot.Held(), "a receipt's slots are occupied once")
-		r.slot = slots.Slot{Nonce: r.nonce, Slots: r.costs[i]}
-		f.book.Occupy(&r.slot, r.limits.ID, r.tag, r.source != FromRedis, nowMicros)
-	}
-}
-
-// occupyParts notes the slots that a receipt is of: of each limit those of its part.
-func (f *inFlight) occupyParts(r *Receipt, nowMicros int64) {
-	at, further := &r.slot, 0
-	for i, cost := range r.costs {
-		if cost > 0 && r.limits.Plan.TakesNonce(i) {
-			further++
+	must.Hold(!r.slot.Held(), "a receipt's slots are occupied once")
+	at := &r.slot
+	for i := range r.Limits.Parts {
+		p := &r.Limits.Parts[i]
+		name, _ := r.Name(p, &f.name)
+		for _, limit := range p.Limits {
+			if r.Costs[limit] <= 0 || !r.Limits.Plan.TakesNonce(limit) {
+				continue
+			}
+			if at.Held() {
+				if r.further == nil { // it never grows: slots stay where they are
+					r.further = make([]slots.Slot, 0, len(r.Costs)-1)
+				}
+				r.further = append(r.further, slots.Slot{Further: true})
+				at = &r.further[len(r.further)-1]
+			}
+			at.Nonce, at.Slots = r.nonce, r.Costs[limit]
+			f.book.Occupy(at, r.Limits.ID, name, r.source != FromRedis, nowMicros)
 		}
-	}
-	if further > 1 {
-		r.further = make([]slots.Slot, further-1)
-	}
-	further = 0
-	for i, cost := range r.costs {
-		if cost <= 0 || !r.limits.Plan.TakesNonce(i) {
-			continue
-		}
-		if further > 0 {
-			at = &r.further[further-1]
-		}
-		*at = slots.Slot{Nonce: r.nonce, Slots: cost, Further: further > 0}
-		further++
-		f.parts.part = r.limits.AppendPart(f.parts.part[:0], r.tag, i, r.values)
-		f.book.Occupy(at, r.limits.ID, f.parts.part, r.source != FromRedis, nowMicros)
 	}
 }
 
@@ -103,7 +88,7 @@ func (s *Stores) release(r *Receipt, now Time) {
 func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
 	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
 	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
-		s.embedded.occupy(r.limits, id.Tag, s.calendars.sizes(r.limits.ID, now.UnixMicros), id.Slots, now)
+		s.embedded.occupy(r.Limits, id.Tag, s.calendars.sizes(r.Limits.ID, now.UnixMicros), id.Slots, now)
 	} else {
 		s.remote.conn.Release(s.remote.scripts[id.Set], id.Tag, freed, now.SteadyMicros)
 	}
@@ -151,10 +136,7 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 // occupy tells the store how many slots of a part of an identity the worker occupies. sizes are
 // those of the limits as they are configured.
 func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
-	plan := e.plans.of(limits, sizes)
-	if limits.HasPer() {
-		plan = e.planOf(limits, part, sizes)
-	}
+	plan := e.planOf(limits, part, sizes)
 	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
 }
 
@@ -163,9 +145,9 @@ func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size)
 	entries := e.entries[limits.ID]
 	_, id := rule.CutPart(part)
 	for n := range entries {
-		perID := limits.Limits[entries[n].Part[0]].PerID
+		perID := limits.Limits[entries[n].Limits[0]].PerID
 		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
-			return entries[n].of(sizes, &e.parts)
+			return entries[n].of(sizes, &e.sizes)
 		}
 	}
 	return limits.Plan

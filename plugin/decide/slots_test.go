@@ -27,7 +27,7 @@ const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "r
 func (w *world) heldIn(script *redis.Script, tag string) (sum int64, nonces []int64) {
 	plan := w.plans[script]
 	i, _ := plan.Slots()
-	for e := range slices.Chunk(w.state(redis.Charge{Script: script, Tag: []byte(tag)})[i], 3) {
+	for e := range slices.Chunk(w.state(redis.Charge{Script: script, Demand: rule.Demand{Tag: []byte(tag)}})[i], 3) {
 		if e[2] > w.now.UnixMicros {
 			sum, nonces = sum+e[1], append(nonces, e[0])
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"constant": "c"}], "overrides": true,
@@ -197,7 +198,7 @@ func TestIgnoredOverridesAreTold(t *testing.T) {
 		want   int
 	}{{"r|a", 0, 1}, {"r|a", 0, 1}, {"r|b", 999_999, 1}, {"r|b", 1, 2}, {"r|a", 5e6, 2}, {"r|b", 5e6, 2}} {
 		w.pass(step.micros)
-		a := Ask{Rule: w.rules.Rules[0], Tag: []byte(step.tag)}
+		a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte(step.tag)}}
 		w.stores.overrides.learn(&a, &redis.Reply{Ruling: algo.Ruling{Ignored: true}}, w.now.SteadyMicros)
 		if len(told) != step.want {
 			t.Errorf("step %d: told of %q", n, told)

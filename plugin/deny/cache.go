@@ -65,51 +65,34 @@ type remembered struct {
 // size distinguishes limits of one limit set, apart from when their windows begin.
 type size struct{ units, burst int64 }
 
-// Asked is a request's demand: a cost of each limit.
-type Asked struct {
-	Limits []algo.Limit
-	Sizes  []algo.Size // that the limits have for it; nil: as configured
-	Costs  []int64
-	// Own is how many of the limits, the first ones, are the rule's own: the others may pay for them.
-	// 0: all.
-	Own int
-}
-
 // exactly reports whether a rejection is of this very demand only: one of two lists has to allow it.
-func (a *Asked) exactly() bool { return a.Own > 0 && a.Own < len(a.Limits) }
+func exactly(d *rule.Demand) bool { return d.Limits.Pays() }
 
-// waitMicros is until when the demand is rejected; 0 if it is not.
-func (a *Asked) waitMicros(decisions []algo.Decision) int64 {
-	if !a.exactly() {
-		return algo.LongestWait(decisions)
+// sizeOf is a limit's size for the request.
+func sizeOf(d *rule.Demand, i int) size {
+	if d.Sizes != nil {
+		return size{d.Sizes[i].Units, d.Sizes[i].Burst}
 	}
-	return algo.WaitOfLists(decisions[:a.Own], decisions[a.Own:])
+	l := &d.Limits.Limits[i]
+	return size{l.Units, l.Burst}
 }
 
-// size is a limit's size for the request.
-func (a *Asked) size(i int) size {
-	if a.Sizes != nil {
-		return size{a.Sizes[i].Units, a.Sizes[i].Burst}
-	}
-	return size{a.Limits[i].Units, a.Limits[i].Burst}
-}
-
-// room is that of the request's class; 0 where the limit has none.
-func (a *Asked) room(i int) int64 {
-	if a.Limits[i].Ceiling == 0 {
+// roomOf is that of the request's class; 0 where the limit has none.
+func roomOf(d *rule.Demand, i int) int64 {
+	if d.Limits.Limits[i].Ceiling == 0 {
 		return 0
 	}
-	return a.limit(i).Room()
+	return limitOf(d, i).Room()
 }
 
-// limit is a limit as it is for the request. It must not be changed: a limit of the configuration's
+// limitOf is a limit as it is for the request. It must not be changed: a limit of the configuration's
 // size is that of the configuration, so that it takes no memory.
-func (a *Asked) limit(i int) *algo.Limit {
-	if a.Sizes == nil {
-		return &a.Limits[i]
+func limitOf(d *rule.Demand, i int) *algo.Limit {
+	if d.Sizes == nil {
+		return &d.Limits.Limits[i].Limit
 	}
-	l := a.Limits[i]
-	l.Resize(a.Sizes[i])
+	l := d.Limits.Limits[i].Limit
+	l.Resize(d.Sizes[i])
 	return &l
 }
 
@@ -125,7 +108,7 @@ func New(size int, seed uint64) *Cache { return &Cache{*lru.New[rule.LimitSetID,
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
 
-// Find returns the entry of a tag under a limit set, or nil.
+// Find returns the entry of a name under a limit set, or nil. See rule.Demand.Name.
 func (c *Cache) Find(set rule.LimitSetID, tag []byte) *Entry { return c.table.Get(set, tag) }
 
 // Blocked is the block of the identity, as the store would tell it, if it still lasts.
@@ -152,28 +135,35 @@ func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicro
 	e.untilMicros = nowMicros + ttlMicros
 }
 
-// Ruling answers a request as the store would: by a block, or by each limit's decision.
-// known is false if Redis has to be asked.
-func (e *Entry) Ruling(asked Asked, nowMicros int64, out []algo.Decision) (r algo.Ruling, known bool) {
+// Ruling answers a demand on the limits of a part as the store would: by a block, or by each limit's
+// decision. known is false if Redis has to be asked.
+func (e *Entry) Ruling(
+	d *rule.Demand, p *rule.Part, nowMicros int64, out []algo.Decision,
+) (r algo.Ruling, known bool) {
 	if r, blocked := e.Blocked(nowMicros); blocked {
 		return r, true
 	}
 	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
-	rejects, known := e.Decide(asked, nowMicros, out)
+	rejects, known := e.Decide(d, p, nowMicros, out)
 	r.Allowed = !rejects
 	return r, known
 }
 
-// Decide fills in each limit's decision about a request, as far as it follows from the entry:
-// the waits have become shorter by the entry's age. known is false if Redis has to be asked.
+// Decide fills in the decision of each limit of a part about a demand, as far as it follows from the
+// entry: the waits have become shorter by the entry's age. known is false if Redis has to be asked.
 // Limits of another size are other limits.
-func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	if nowMicros >= e.untilMicros || e.block.By.Blocks() || !e.sameSizes(&asked) {
+func (e *Entry) Decide(d *rule.Demand, p *rule.Part, nowMicros int64, out []algo.Decision) (rejects, known bool) {
+	if nowMicros >= e.untilMicros || e.block.By.Blocks() {
 		return false, false
 	}
+	for n, i := range p.Limits {
+		if e.limits[n].size != sizeOf(d, i) {
+			return false, false
+		}
+	}
 	age := nowMicros - e.AtMicros
-	for i := range out {
-		if out[i], known = e.decide(i, &asked, age); !known {
+	for n, i := range p.Limits {
+		if out[i], known = e.limits[n].decide(d, i, age); !known {
 			return false, false
 		}
 	}
@@ -181,12 +171,12 @@ func (e *Entry) Decide(asked Asked, nowMicros int64, out []algo.Decision) (rejec
 }
 
 // decide is one limit's decision.
-func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known bool) {
-	was, cost := &e.limits[i], asked.Costs[i]
+func (was *remembered) decide(demand *rule.Demand, i int, age int64) (d algo.Decision, known bool) {
+	cost := demand.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-	if asked.exactly() {
-		if cost != was.cost || asked.room(i) != was.room {
+	if exactly(demand) {
+		if cost != was.cost || roomOf(demand, i) != was.room {
 			return d, false
 		}
 		if d.RetryAfterMicros > 0 {
@@ -198,12 +188,12 @@ func (e *Entry) decide(i int, asked *Asked, age int64) (d algo.Decision, known b
 		return d, true
 	}
 	if was.room > 0 {
-		return was.decideClass(d, cost, asked.limit(i), age)
+		return was.decideClass(d, cost, limitOf(demand, i), age)
 	}
 	if d.Allowed {
 		return d, d.Remaining >= cost
 	}
-	d.RetryAfterMicros, known = asked.limit(i).RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
+	d.RetryAfterMicros, known = limitOf(demand, i).RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -231,36 +221,31 @@ func (was *remembered) decideClass(
 	return d, known
 }
 
-// sameSizes reports whether the limits have the size that the decisions were made with.
-func (e *Entry) sameSizes(asked *Asked) bool {
-	for i := range asked.Limits {
-		if e.limits[i].size != asked.size(i) {
-			return false
+// Remember keeps the decisions on the limits of a part, for which nothing was charged, for ttlMicros at
+// most. If one of them rejects, the entry does; otherwise it says what to show of this identity when
+// another one is rejected.
+func (c *Cache) Remember(
+	name []byte, d *rule.Demand, p *rule.Part, decisions []algo.Decision, nowMicros, storeMicros, ttlMicros int64,
+) {
+	e, _ := c.table.Put(d.Limits.ID, name)
+	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
+	e.limits = slices.Grow(e.limits[:0], len(p.Limits))
+	wait := int64(0)
+	for _, i := range p.Limits {
+		said := &decisions[i]
+		e.limits = append(e.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(d, i)})
+		if !said.Allowed {
+			wait = algo.LongerWait(wait, said.RetryAfterMicros)
+		}
+		if said.EndsMicros > 0 { // nothing is known of a calendar's next window
+			ttlMicros = min(ttlMicros, said.EndsMicros-storeMicros)
 		}
 	}
-	return true
-}
-
-// Remember keeps the decisions on a request, for which nothing was charged, for
-// ttlMicros at most. If one of them rejects, the entry does; otherwise it says what
-// to show of this identity when another one is rejected.
-func (c *Cache) Remember(
-	set rule.LimitSetID, tag []byte, asked Asked, decisions []algo.Decision, nowMicros, storeMicros, ttlMicros int64,
-) {
-	e, _ := c.table.Put(set, tag)
-	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
-	e.limits = slices.Grow(e.limits[:0], len(decisions))
-	for i := range decisions {
-		e.limits = append(e.limits, remembered{decisions[i], asked.Costs[i], asked.size(i), asked.room(i)})
+	if exactly(d) {
+		wait = d.Limits.Plan.WaitMicros(decisions)
 	}
-	wait := asked.waitMicros(decisions)
 	if e.rejects = wait != 0; e.rejects && wait != algo.Never {
 		ttlMicros = min(ttlMicros, wait)
-	}
-	for i := range decisions {
-		if ends := decisions[i].EndsMicros; ends > 0 { // nothing is known of a calendar's next window
-			ttlMicros = min(ttlMicros, ends-storeMicros)
-		}
 	}
 	e.untilMicros = nowMicros + ttlMicros
 }

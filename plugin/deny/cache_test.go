@@ -6,6 +6,8 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const second = 1_000_000
@@ -26,8 +28,34 @@ func admitted(remaining, reset int64) algo.Decision {
 }
 
 // asks is a request that wants the same cost of each limit.
-func asks(cost int64, limits ...algo.Limit) Asked {
-	return Asked{Limits: limits, Costs: slices.Repeat([]int64{cost}, len(limits))}
+func asks(cost int64, limits ...algo.Limit) *rule.Demand {
+	return asksEach(limits, nil, slices.Repeat([]int64{cost}, len(limits))...)
+}
+
+// asksEach is a request for limits of sizes, that wants a cost of each.
+func asksEach(limits []algo.Limit, sizes []algo.Size, costs ...int64) *rule.Demand {
+	plan, err := algo.NewPlan(limits)
+	if err != nil {
+		panic(err)
+	}
+	set := &rule.LimitSet{Plan: plan, Parts: []rule.Part{{}}}
+	for i, l := range limits {
+		set.Limits, set.Parts[0].Limits = append(set.Limits, config.Limit{Limit: l}), append(set.Parts[0].Limits, i)
+	}
+	return &rule.Demand{Limits: set, Costs: costs, Sizes: sizes}
+}
+
+// remember keeps decisions on a request.
+func (c *Cache) remember(tag string, d *rule.Demand, decisions []algo.Decision, nowMicros, storeMicros, ttl int64) {
+	c.Remember([]byte(tag), d, &d.Limits.Parts[0], decisions, nowMicros, storeMicros, ttl)
+}
+
+// find is the entry of a tag.
+func (c *Cache) find(tag string) *Entry { return c.Find(0, []byte(tag)) }
+
+// about is what an entry says of a request.
+func (e *Entry) about(d *rule.Demand, nowMicros int64, out []algo.Decision) (rejects, known bool) {
+	return e.Decide(d, &d.Limits.Parts[0], nowMicros, out)
 }
 
 // memories are decisions on a cost of 3 that were remembered at second 100, and what they say of
@@ -87,10 +115,10 @@ func TestDecide(t *testing.T) {
 	const now = 100 * second
 	for _, tc := range memories {
 		c := New(4, 1)
-		c.Remember(1, []byte("tag"), asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, RejectionTTLMicros)
+		c.remember("tag", asks(3, tc.limit), []algo.Decision{tc.then}, now, 5*second, RejectionTTLMicros)
 		out := make([]algo.Decision, 1)
-		e := c.Find(1, []byte("tag"))
-		rejects, known := e.Decide(asks(tc.cost, tc.limit), now+tc.age, out)
+		e := c.find("tag")
+		rejects, known := e.about(asks(tc.cost, tc.limit), now+tc.age, out)
 		if known == tc.unknown {
 			t.Errorf("%s: known %v", tc.name, known)
 		}
@@ -112,20 +140,20 @@ func TestSeveralLimits(t *testing.T) {
 	t.Parallel()
 	c := New(4, 1)
 	out := make([]algo.Decision, 2)
-	c.Remember(0, []byte("a"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)},
+	c.remember("a", asks(1, gcra, window), []algo.Decision{rejected(0, second, 100), rejected(0, second, 900)},
 		0, 0, RejectionTTLMicros)
-	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, gcra, window), 899, out); !rejects {
+	if rejects, _ := c.find("a").about(asks(1, gcra, window), 899, out); !rejects {
 		t.Error("the longest wait does not reject")
 	}
 	if out[0].RetryAfterMicros != 1 {
 		t.Errorf("retry after %d us, want 1", out[0].RetryAfterMicros)
 	}
-	c.Remember(0, []byte("b"), asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)},
+	c.remember("b", asks(1, gcra, window), []algo.Decision{rejected(0, second, 500), admitted(2, second)},
 		0, 0, RejectionTTLMicros)
-	if rejects, _ := c.Find(0, []byte("b")).Decide(asks(2, gcra, window), 1, out); !rejects {
+	if rejects, _ := c.find("b").about(asks(2, gcra, window), 1, out); !rejects {
 		t.Error("a cost that the other limit allows is not known")
 	}
-	if _, known := c.Find(0, []byte("b")).Decide(asks(3, gcra, window), 1, out); known {
+	if _, known := c.find("b").about(asks(3, gcra, window), 1, out); known {
 		t.Error("a cost that the other limit may reject is known")
 	}
 }
@@ -134,14 +162,14 @@ func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
 	c := New(4, 1)
 	out := make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, RejectionTTLMicros)
+	c.remember("a", asks(1, gcra), []algo.Decision{rejected(0, second, second)}, 0, 0, RejectionTTLMicros)
 	c.Forget(0, []byte("a"))
 	c.Forget(0, []byte("unknown"))
-	if _, known := c.Find(0, []byte("a")).Decide(asks(1, gcra), 0, out); known {
+	if _, known := c.find("a").about(asks(1, gcra), 0, out); known {
 		t.Error("what was forgotten is known")
 	}
 	c.Clear()
-	if c.Find(0, []byte("a")) != nil {
+	if c.find("a") != nil {
 		t.Error("what was cleared is there")
 	}
 }
@@ -150,11 +178,11 @@ func TestForgetAndClear(t *testing.T) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	c, out := New(4, 1), make([]algo.Decision, 1)
-	c.Remember(0, []byte("a"), asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedTTLMicros)
-	if rejects, _ := c.Find(0, []byte("a")).Decide(asks(1, window), SharedTTLMicros-1, out); !rejects {
+	c.remember("a", asks(1, window), []algo.Decision{rejected(0, second, second)}, 0, 0, SharedTTLMicros)
+	if rejects, _ := c.find("a").about(asks(1, window), SharedTTLMicros-1, out); !rejects {
 		t.Error("forgotten before the ttl is over")
 	}
-	if _, known := c.Find(0, []byte("a")).Decide(asks(1, window), SharedTTLMicros, out); known {
+	if _, known := c.find("a").about(asks(1, window), SharedTTLMicros, out); known {
 		t.Error("remembered beyond the hold")
 	}
 }
@@ -171,32 +199,32 @@ func TestSizesAndCosts(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		then  []algo.Size // what the rejection was about; nil: as configured
-		asked Asked
+		sizes []algo.Size
+		costs []int64
 		known bool
 	}{
-		{name: "the same", asked: Asked{Costs: []int64{3, 1}}, known: true},
-		{name: "as configured, by the request", asked: Asked{Sizes: configured, Costs: []int64{3, 1}}, known: true},
-		{name: "another limit", asked: Asked{Sizes: larger, Costs: []int64{3, 1}}},
-		{name: "another burst", asked: Asked{Sizes: burstier, Costs: []int64{3, 1}}},
-		{name: "another limit then", then: larger, asked: Asked{Costs: []int64{3, 1}}},
+		{name: "the same", costs: []int64{3, 1}, known: true},
+		{name: "as configured, by the request", sizes: configured, costs: []int64{3, 1}, known: true},
+		{name: "another limit", sizes: larger, costs: []int64{3, 1}},
+		{name: "another burst", sizes: burstier, costs: []int64{3, 1}},
+		{name: "another limit then", then: larger, costs: []int64{3, 1}},
 		{
-			name: "the same, and not as configured", then: larger, asked: Asked{Sizes: larger, Costs: []int64{3, 1}},
+			name: "the same, and not as configured", then: larger, sizes: larger, costs: []int64{3, 1},
 			known: true,
 		},
-		{name: "a higher cost of the first", asked: Asked{Costs: []int64{4, 1}}, known: true},
-		{name: "a lower cost of the first", asked: Asked{Costs: []int64{2, 1}}},
-		{name: "none of the first", asked: Asked{Costs: []int64{0, 1}}},
-		{name: "a cost that the second allows", asked: Asked{Costs: []int64{3, 5}}, known: true},
-		{name: "a cost that the second may not allow", asked: Asked{Costs: []int64{3, 6}}},
+		{name: "a higher cost of the first", costs: []int64{4, 1}, known: true},
+		{name: "a lower cost of the first", costs: []int64{2, 1}},
+		{name: "none of the first", costs: []int64{0, 1}},
+		{name: "a cost that the second allows", costs: []int64{3, 5}, known: true},
+		{name: "a cost that the second may not allow", costs: []int64{3, 6}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := New(4, 1)
 			decisions := []algo.Decision{rejected(0, second, 300_000), admitted(5, second)}
-			then := Asked{Limits: limits, Sizes: tc.then, Costs: []int64{3, 1}}
-			c.Remember(0, []byte("a"), then, decisions, 0, 0, RejectionTTLMicros)
-			tc.asked.Limits = limits
-			_, known := c.Find(0, []byte("a")).Decide(tc.asked, 1, make([]algo.Decision, 2))
+			then := asksEach(limits, tc.then, 3, 1)
+			c.remember("a", then, decisions, 0, 0, RejectionTTLMicros)
+			_, known := c.find("a").about(asksEach(limits, tc.sizes, tc.costs...), 1, make([]algo.Decision, 2))
 			if known != tc.known {
 				t.Errorf("known: %v, want %v", known, tc.known)
 			}
@@ -219,14 +247,11 @@ func TestWaitBySize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := New(4, 1)
-			asked := Asked{
-				Limits: []algo.Limit{gcra}, Sizes: []algo.Size{{Units: tc.units, Burst: gcra.Burst}},
-				Costs: []int64{3},
-			}
-			c.Remember(0, []byte("a"), asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, RejectionTTLMicros)
+			asked := asksEach([]algo.Limit{gcra}, []algo.Size{{Units: tc.units, Burst: gcra.Burst}}, 3)
+			c.remember("a", asked, []algo.Decision{rejected(0, second, 300_000)}, 0, 0, RejectionTTLMicros)
 			asked.Costs = []int64{4}
 			out := make([]algo.Decision, 1)
-			_, known := c.Find(0, []byte("a")).Decide(asked, 0, out)
+			_, known := c.find("a").about(asked, 0, out)
 			if !known {
 				t.Error("it is not known")
 			}
@@ -253,9 +278,9 @@ func TestCalendarWindow(t *testing.T) {
 	} {
 		c := New(4, 1)
 		asked, out := asks(3, month, window), make([]algo.Decision, 2)
-		c.Remember(1, []byte("a"), asked, decisions, 100*second, 5*second, RejectionTTLMicros)
+		c.remember("a", asked, decisions, 100*second, 5*second, RejectionTTLMicros)
 		for _, age := range []int64{2*second - 1, 2 * second} {
-			if _, known := c.Find(1, []byte("a")).Decide(asked, 100*second+age, out); known != (age < 2*second) {
+			if _, known := c.find("a").about(asked, 100*second+age, out); known != (age < 2*second) {
 				t.Errorf("after %d us: known: %v", age, known)
 			}
 		}
@@ -280,9 +305,9 @@ func TestBlock(t *testing.T) {
 		{name: "without end", left: algo.Never, age: 1000, want: Block{algo.ByPenalty, algo.Never}},
 	} {
 		c := New(4, 1)
-		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
-		c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsTTLMicros)
-		e := c.Find(1, []byte("a"))
+		c.remember("a", asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
+		c.RememberBlock(0, []byte("a"), Block{algo.ByPenalty, tc.left}, now, 7, TermsTTLMicros)
+		e := c.find("a")
 		got, lasts := e.Blocked(now + tc.age)
 		testenv.Same(t, tc.name+": the block", Block{got.By, got.LeftMicros}, tc.want)
 		if lasts {
@@ -290,11 +315,11 @@ func TestBlock(t *testing.T) {
 		}
 		testenv.Same(t, tc.name+": that it lasts", lasts, !tc.over)
 		testenv.Same(t, tc.name+": the store's time", e.StoreMicros, 7)
-		if _, known := e.Decide(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
+		if _, known := e.about(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
 			t.Errorf("%s: it has decisions as well", tc.name)
 		}
-		c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
-		if _, lasts := c.Find(1, []byte("a")).Blocked(now); lasts {
+		c.remember("a", asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
+		if _, lasts := c.find("a").Blocked(now); lasts {
 			t.Errorf("%s: a decision does not take its place", tc.name)
 		}
 	}
@@ -314,27 +339,27 @@ func TestRuling(t *testing.T) {
 		{
 			name: "a rejection", cost: 3, want: algo.Ruling{AtMicros: 7 + age},
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)},
+				c.remember("a", asks(3, window), []algo.Decision{rejected(0, second, second)},
 					now, 7, RejectionTTLMicros)
 			},
 		},
 		{
 			name: "admitted beside one", cost: 3, want: algo.Ruling{AtMicros: 7 + age, Allowed: true},
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{admitted(5, second)},
+				c.remember("a", asks(3, window), []algo.Decision{admitted(5, second)},
 					now, 7, RejectionTTLMicros)
 			},
 		},
 		{
 			name: "a block", cost: 3, want: algo.Ruling{AtMicros: 7 + age, By: algo.ByPenalty, LeftMicros: second - age},
 			remember: func(c *Cache) {
-				c.RememberBlock(1, []byte("a"), Block{algo.ByPenalty, second}, now, 7, TermsTTLMicros)
+				c.RememberBlock(0, []byte("a"), Block{algo.ByPenalty, second}, now, 7, TermsTTLMicros)
 			},
 		},
 		{
 			name: "a lower cost", cost: 2, unknown: true,
 			remember: func(c *Cache) {
-				c.Remember(1, []byte("a"), asks(3, window), []algo.Decision{rejected(0, second, second)},
+				c.remember("a", asks(3, window), []algo.Decision{rejected(0, second, second)},
 					now, 7, RejectionTTLMicros)
 			},
 		},
@@ -343,7 +368,8 @@ func TestRuling(t *testing.T) {
 			t.Parallel()
 			c := New(4, 1)
 			tc.remember(c)
-			r, known := c.Find(1, []byte("a")).Ruling(asks(tc.cost, window), now+age, make([]algo.Decision, 1))
+			d := asks(tc.cost, window)
+			r, known := c.find("a").Ruling(d, &d.Limits.Parts[0], now+age, make([]algo.Decision, 1))
 			if known == tc.unknown {
 				t.Fatalf("known: %v", known)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // nullHost is a Host and an Observer that cost nothing.
@@ -46,8 +47,8 @@ func (w *nullWaiter) Expired(int, int64) { w.expired++ }
 // check sends one check of a warm connection.
 func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
 	c.Begin(now)
-	w.charge = Charge{Script: s, Tag: tag, Cost: 1}
-	w.charge.Nonce = c.Add(w, 0, Check{Script: s, Tag: tag, Cost: 1})
+	w.charge = Charge{Script: s, Demand: rule.Demand{Tag: tag}, Cost: 1}
+	w.charge.Nonce = c.Add(w, 0, Check{Script: s, Demand: rule.Demand{Tag: tag}, Cost: 1})
 	c.Flush(now)
 }
 
@@ -147,8 +148,8 @@ func TestNothingAllocates(t *testing.T) {
 
 func BenchmarkEncodeCheck(b *testing.B) {
 	s := testScript(b)
-	k := command{check: check{costs: []int64{1}}}
-	k.script, k.tag = s, []byte("per-user|0123456789abcdef0123456789abcdef")
+	k := command{subject: costing(1)}
+	k.script, k.Tag = s, []byte("per-user|0123456789abcdef0123456789abcdef")
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -55,7 +55,7 @@ func TestWhatEndsARowOfFailures(t *testing.T) {
 		}, true},
 		{"between timeout and tick", func(r *rig) { r.request("a").flush(); r.stall(51 * ms); r.allow(1) }, true},
 		{"a refund's reply", func(r *rig) {
-			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 1}, r.now)
+			r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, AtMicros: 1}, r.now)
 			r.answer(":1\r\n")
 		}, false},
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // client is a request: a Waiter that checks the order of what it is told.
@@ -69,7 +70,9 @@ func (w *client) flush() *client {
 	for i, tag := range w.tags {
 		from := len(w.tagBytes)
 		w.tagBytes = append(w.tagBytes, tag...)
-		w.nonces = append(w.nonces, c.Add(w, i, Check{Script: w.rig.script, Tag: w.tagBytes[from:], Cost: 1}))
+		w.nonces = append(w.nonces, c.Add(w, i, Check{
+			Script: w.rig.script, Demand: rule.Demand{Tag: w.tagBytes[from:]}, Cost: 1,
+		}))
 	}
 	c.Flush(w.rig.now)
 	return w
@@ -78,7 +81,7 @@ func (w *client) flush() *client {
 // charged is the charge of a check that was allowed.
 func (w *client) charged(index int) Charge {
 	return Charge{
-		Script: w.rig.script, Tag: []byte(w.tags[index]), Cost: 1, Nonce: w.nonces[index],
+		Script: w.rig.script, Demand: of(w.tags[index]), Cost: 1, Nonce: w.nonces[index],
 		AtMicros: w.checks[index].at,
 	}
 }

@@ -78,20 +78,20 @@ type command struct {
 	untilMicros    int64 // in the outbox: when it is given up
 }
 
-// subject is whose counters a command is about, and at which sizes.
+// subject is whose counters a command is about, and what it asks of them.
 type subject struct {
 	script *Script
-	tag    []byte
-	sizes  []algo.Size // that came with the request; empty: as configured
-	values rule.Values // of the limits with "per"; of a release or renewal, its part's id
-	nonce  int64       // of the charge
-	over   algo.Over   // of an earlier batch
+	// Demand is the command's own copy. A check alone has costs. The values of a release or renewal are
+	// its part's id.
+	rule.Demand
+	nonce int64     // of the charge
+	over  algo.Over // of an earlier batch
 }
 
 // same reports whether two commands are about one identity of one rule, whatever the values
 // within it are: they have limits without "per" in common.
 func (of *subject) same(other *subject) bool {
-	return of.script == other.script && string(of.tag) == string(other.tag)
+	return of.script == other.script && string(of.Tag) == string(other.Tag)
 }
 
 // manner is how a script is called.
@@ -118,13 +118,12 @@ func (c *command) appendTo(dst []byte) []byte {
 
 // copyFrom makes c a copy of another command, in the memory that c has.
 func (c *command) copyFrom(from *command) {
-	tag, sizes := append(c.tag[:0], from.tag...), append(c.sizes[:0], from.sizes...)
-	costs, strikes := append(c.check.costs[:0], from.check.costs...), append(c.check.strikes[:0], from.check.strikes...)
-	parts, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
-	madeFor, values := append(c.check.madeFor[:0], from.check.madeFor...), append(c.values[:0], from.values...)
+	demand, madeFor := c.Demand, append(c.check.madeFor[:0], from.check.madeFor...)
+	demand.CopyFrom(&from.Demand)
+	strikes := append(c.check.strikes[:0], from.check.strikes...)
+	change, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
 	*c = *from
-	c.tag, c.sizes, c.check.costs, c.check.strikes, c.change, c.slots = tag, sizes, costs, strikes, parts, slots
-	c.check.madeFor, c.values = madeFor, values
+	c.Demand, c.check.madeFor, c.check.strikes, c.change, c.slots = demand, madeFor, strikes, change, slots
 }
 
 // size is how many charges, or how many requests' slots, a background command is about.
@@ -144,10 +143,10 @@ func (c *command) join(other *command) bool {
 	if c.size()+other.size() > policies[c.kind].together {
 		return false
 	}
-	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.sizes, other.sizes) {
+	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.Sizes, other.Sizes) {
 		return false
 	}
-	if string(c.values) != string(other.values) {
+	if string(c.Values) != string(other.Values) {
 		return false
 	}
 	c.change = append(c.change, other.change...)
@@ -169,13 +168,10 @@ func (c *command) forget(nonce int64) {
 // Check is one rule's charge for a request, as Redis is asked for it. Add copies it.
 type Check struct {
 	Script *Script
-	Tag    []byte      // "<rule>|<identity>"
-	Cost   int64       // of each limit, where Costs is empty
-	Costs  []int64     // of the limits, in order
-	Sizes  []algo.Size // that came with the request; empty: as configured
+	rule.Demand
+	Cost int64 // of each limit, where Costs is empty
 	// MadeFor is the override that the check was made for; empty: none.
 	MadeFor []byte
-	Values  rule.Values // of the limits with "per"
 	// Strikes are rejections of the identity to report, see algo.Penalty.
 	Strikes []algo.Strikes
 	// Over is the rest of an earlier batch, where the check is of a batch.
@@ -196,8 +192,7 @@ type Reply struct {
 
 // check is the part of a command that only checks have.
 type check struct {
-	costs    []int64 // one for each limit
-	madeFor  []byte  // an override
+	madeFor  []byte // an override
 	strikes  []algo.Strikes
 	deferred bool
 }
@@ -212,12 +207,12 @@ func (c *command) appendCheck(dst []byte) []byte {
 	dst = appendHead(dst, &s.commandsOf(c.manner).check, c.manner, more)
 	dst = s.appendKeys(dst, &c.subject)
 	for _, suffix := range s.terms {
-		dst = s.appendKey(dst, c.tag, suffix)
+		dst = s.appendKey(dst, c.Tag, suffix)
 	}
 	if c.byKey {
-		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 	}
-	dst = s.appendAll(dst, &c.subject, k.costs)
+	dst = s.appendAll(dst, &c.subject)
 	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
 		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)
@@ -242,15 +237,12 @@ func appendCosts(dst, costs []int64, cost int64, limits int) []int64 {
 
 // Charge is the charge of a check, with all that it takes to change it.
 type Charge struct {
-	Script   *Script
-	Tag      []byte      // "<rule>|<identity>"
-	Cost     int64       // of each limit, where Costs is empty
-	Costs    []int64     // of the limits, in order
-	Sizes    []algo.Size // that it was charged at; empty: as configured
-	Values   rule.Values // of the limits with "per"
-	Nonce    int64       // from Add
-	AtMicros int64       // Redis' time of the charge; 0: nothing was charged
-	Batch    bool        // whether the units are of a batch
+	Script      *Script
+	rule.Demand       // at the sizes that it was charged at
+	Cost        int64 // of each limit, where Costs is empty
+	Nonce       int64 // from Add
+	AtMicros    int64 // Redis' time of the charge; 0: nothing was charged
+	Batch       bool  // whether the units are of a batch
 }
 
 // appendChange encodes a refund or settlement. Its head counts the arguments of one charge.
@@ -261,7 +253,7 @@ func (c *command) appendChange(dst []byte) []byte {
 	dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
 	dst = s.appendKeys(dst, &c.subject)
 	if c.byKey {
-		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 	}
 	dst = s.appendLimits(dst, &c.subject, c.change[:limits])
 	for _, v := range c.change[limits:] {
@@ -274,11 +266,11 @@ func (c *command) appendChange(dst []byte) []byte {
 // It reports whether there is anything to do.
 func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int64) bool {
 	c.makeBackground(k, charge.Script, charge.Tag, nowMicros)
-	c.nonce, c.sizes = charge.Nonce, append(c.sizes[:0], charge.Sizes...)
-	c.values = append(c.values, charge.Values...)
-	for i := range c.sizes {
-		if c.sizes[i].Ceiling > 0 { // a change is the same in all classes
-			c.sizes[i].Ceiling = algo.MaxCeiling
+	c.nonce, c.Sizes = charge.Nonce, append(c.Sizes, charge.Sizes...)
+	c.Values = append(c.Values, charge.Values...)
+	for i := range c.Sizes {
+		if c.Sizes[i].Ceiling > 0 { // a change is the same in all classes
+			c.Sizes[i].Ceiling = algo.MaxCeiling
 		}
 	}
 	c.change = appendCosts(c.change, back, charge.Cost, len(charge.Script.suffixes))
@@ -298,10 +290,10 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 func (c *command) makeBackground(k kind, script *Script, tag []byte, nowMicros int64) {
 	*c = command{
 		kind: k,
-		subject: subject{
-			script: script, tag: append(c.tag[:0], tag...), sizes: c.sizes[:0], values: c.values[:0],
-		},
-		check:  check{costs: c.check.costs[:0], strikes: c.check.strikes[:0]},
+		subject: subject{script: script, Demand: rule.Demand{
+			Tag: append(c.Tag[:0], tag...), Values: c.Values[:0], Costs: c.Costs[:0], Sizes: c.Sizes[:0],
+		}},
+		check:  check{strikes: c.check.strikes[:0]},
 		change: c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
 	}
 }
@@ -328,7 +320,7 @@ func (of *subject) slotLimit() int {
 		if !s.plan.TakesNonce(i) {
 			continue
 		}
-		if id := s.per[i]; (id == "") == (len(of.values) == 0) && strings.HasPrefix(text.View(of.values), id) {
+		if id := s.per[i]; (id == "") == (len(of.Values) == 0) && strings.HasPrefix(text.View(of.Values), id) {
 			return i
 		}
 	}
@@ -338,11 +330,11 @@ func (of *subject) slotLimit() int {
 // appendSlotKey appends the key of these slots.
 func (s *Script) appendSlotKey(dst []byte, of *subject) []byte {
 	limit := of.slotLimit()
-	values := of.values
+	values := of.Values
 	if s.per != nil {
 		values = values[min(len(s.per[limit]), len(values)):]
 	}
-	s.key = append(AppendKey(s.key[:0], s.prefix, of.tag, s.suffixes[limit]), values...)
+	s.key = append(AppendKey(s.key[:0], s.prefix, of.Tag, s.suffixes[limit]), values...)
 	return redisresp.AppendBulk(dst, s.key)
 }
 
@@ -354,7 +346,7 @@ func (c *command) makeSlotCommand(k kind, script *Script, part []byte, nowMicros
 	}
 	tag, id := rule.CutPart(part)
 	c.makeBackground(k, script, tag, nowMicros)
-	c.values = append(c.values, id...)
+	c.Values = append(c.Values, id...)
 }
 
 // appendHeld appends the slots that costs of the limits take.
@@ -383,7 +375,7 @@ func (c *command) appendRenewal(dst []byte) []byte {
 	dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
 	dst = s.appendSlotKey(dst, &c.subject)
 	if c.byKey {
-		dst = s.appendKey(dst, c.tag, algo.ClockSuffix)
+		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 	}
 	dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
 	return appendSlots(dst, c.slots)

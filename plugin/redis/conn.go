@@ -127,7 +127,7 @@ func (c *Conn) Settle(charge Charge, back []int64, nowMicros int64) {
 // Release gives slots of an identity back and nothing else. The command leaves at once if
 // nothing else is under way, because others may wait for the slots; otherwise with the
 // next request, reply or tick. While Redis is away it waits until Redis is back, unless
-// the slots have ended by then. part is whose they are: a tag, or see rule.LimitSet.AppendPart.
+// the slots have ended by then. part is whose they are, see rule.Demand.Name.
 func (c *Conn) Release(script *Script, part []byte, slots Slots, nowMicros int64) {
 	if script.slots < 0 || slots.Count <= 0 {
 		return

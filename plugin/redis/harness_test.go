@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 const ms = 1000 // microseconds
@@ -321,3 +322,9 @@ func decision(at int64, allowed bool) string {
 	}
 	return fmt.Sprintf("*5\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter, 1200*ms)
 }
+
+// of is a demand by its tag: of a cost of each limit, and limits as configured.
+func of(tag string) rule.Demand { return rule.Demand{Tag: []byte(tag)} }
+
+// costing is a subject with costs.
+func costing(costs ...int64) subject { return subject{Demand: rule.Demand{Costs: costs}} }

@@ -25,7 +25,7 @@ func TestKeptBack(t *testing.T) {
 			w := r.request("a")
 			r.conn.Begin(r.now)
 			r.conn.KeptBack(tc.kept)
-			w.nonces = append(w.nonces, r.conn.Add(w, 0, Check{Script: r.script, Tag: []byte("a"), Cost: 1}))
+			w.nonces = append(w.nonces, r.conn.Add(w, 0, Check{Script: r.script, Demand: of("a"), Cost: 1}))
 			r.conn.Flush(r.now)
 			r.pass(tc.expires - 1)
 			if w.checks[0].expired {

@@ -141,7 +141,7 @@ func (m *model) send(checks int, giveBack bool) *modelClient {
 		m.checks++
 		w.ids = append(w.ids, m.checks)
 		w.tags = append(w.tags, strconv.FormatInt(m.checks, 10))
-		w.nonces = append(w.nonces, m.conn.Add(w, i, Check{Script: m.script, Tag: []byte(w.tags[i]), Cost: 1}))
+		w.nonces = append(w.nonces, m.conn.Add(w, i, Check{Script: m.script, Demand: of(w.tags[i]), Cost: 1}))
 	}
 	w.onCall = func(index int) {
 		h := &w.checks[index]

@@ -54,7 +54,7 @@ func TestRefundByHash(t *testing.T) {
 	twoRefunds := func(stream int, want string) {
 		t.Helper()
 		for range 2 {
-			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 7, AtMicros: 9}, r.now)
+			r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, Nonce: 7, AtMicros: 9}, r.now)
 		}
 		if got := r.names(); got != want {
 			t.Errorf("stream %d: sent %s, want %s", stream, got, want)
@@ -80,7 +80,7 @@ func (r *rig) learnRefund() {
 	r.t.Helper()
 	r.request("learn").flush()
 	r.allow(1)
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("learn"), Cost: 1, AtMicros: 1}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("learn"), Cost: 1, AtMicros: 1}, r.now)
 	if got := r.answer(":1\r\n"); got[0] != "EVAL" {
 		r.t.Fatalf("the first refund is sent by %s", got[0])
 	}
@@ -104,7 +104,7 @@ func TestNextRequestDoesNotOvertakeRefund(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, testOptions())
 			r.learnRefund()
-			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+			r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
 			next := r.request(tc.tag).flush()
 			r.answer(noScript)
 			r.answer(decision(3, tc.allowed))

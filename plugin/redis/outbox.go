@@ -140,16 +140,16 @@ func (o *outbox) free(c *command, blind bool) {
 	}
 	d := &o.draft
 	if c.script.per == nil || c.kind >= releasing {
-		d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
-		d.values = append(d.values, c.values...)
+		d.makeBackground(releasing, c.script, c.Tag, c.sentMicros)
+		d.Values = append(d.Values, c.Values...)
 		d.blind, d.slots = blind, append(d.slots, c.slots...)
 		o.add(d)
 		return
 	}
 	// Each value's slots are under a key of their own. Of a change, the first charge has slots.
-	costs, values, slots := c.change, c.values, c.slots
+	costs, values, slots := c.change, c.Values, c.slots
 	if c.kind == checking {
-		costs = c.check.costs
+		costs = c.Costs
 	}
 	var own []byte
 	for i, per := range c.script.per {
@@ -160,8 +160,8 @@ func (o *outbox) free(c *command, blind bool) {
 		if !c.script.plan.TakesNonce(i) || costs[i] <= 0 {
 			continue
 		}
-		d.makeBackground(releasing, c.script, c.tag, c.sentMicros)
-		d.values = append(append(d.values, per...), own...)
+		d.makeBackground(releasing, c.script, c.Tag, c.sentMicros)
+		d.Values = append(append(d.Values, per...), own...)
 		d.blind, d.slots = blind, append(d.slots, slots[0])
 		slots = slots[1:]
 		o.add(d)

@@ -245,7 +245,7 @@ func (l *link) decide(k *command, e end) {
 	l.observer.RoundTrip(e.nowMicros - k.sentMicros)
 	reply := &l.requests.replies.reply
 	if !k.expired {
-		l.health.breaker.succeed(k.tag, e.nowMicros)
+		l.health.breaker.succeed(k.Tag, e.nowMicros)
 		if k.overtook && !reply.Allowed && !k.script.strikes() {
 			l.askAgain(k, e)
 			return
@@ -278,7 +278,7 @@ func (l *link) askAgain(k *command, e end) {
 func (l *link) remake(k *command, e end) {
 	r := l.requests
 	reply := &r.replies.reply
-	r.remade = Check{Script: k.script, Costs: k.check.costs, Sizes: k.sizes, Values: k.values, MadeFor: k.check.madeFor}
+	r.remade = Check{Script: k.script, Demand: k.Demand, MadeFor: k.check.madeFor}
 	done := k.waiter.Remake(k.index, reply, &r.remade, e.nowMicros)
 	text := k.remadeTooOften(reply.OtherOverride)
 	switch {
@@ -318,13 +318,13 @@ func (c *command) remadeTooOften(otherOverride bool) string {
 func (c *command) remake(with *Check, otherOverride bool) metric.Event {
 	c.overtook = false
 	c.script = with.Script
-	c.sizes = append(c.sizes[:0], with.Sizes...)
-	c.values = append(c.values[:0], with.Values...)
+	c.Sizes = append(c.Sizes[:0], with.Sizes...)
+	c.Values = append(c.Values[:0], with.Values...)
 	if !otherOverride {
 		c.retimed = true
 		return metric.RetriedOtherTime
 	}
-	c.check.costs = append(c.check.costs[:0], with.Costs...)
+	c.Costs = append(c.Costs[:0], with.Costs...)
 	c.check.madeFor = append(c.check.madeFor[:0], with.MadeFor...)
 	c.slots = c.slots[:0]
 	c.listSlots()
@@ -363,7 +363,7 @@ func (l *link) undecided(k *command, e end, counted bool) bool {
 		return counted
 	}
 	h := &l.health
-	h.breaker.failedTag = append(h.breaker.failedTag[:0], k.tag...)
+	h.breaker.failedTag = append(h.breaker.failedTag[:0], k.Tag...)
 	h.requestFailed(e.cause, e.nowMicros)
 	if !counted {
 		h.failed(e.cause, e.nowMicros)

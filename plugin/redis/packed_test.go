@@ -34,8 +34,8 @@ func TestPackedCommands(t *testing.T) {
 		{"other sizes", checking, []int64{1, 1}, sizes, []string{"1", testenv.Doubles(1000, 5000, 7, 60e6)}},
 		{"a refund", refunding, []int64{12, 0}, nil, []string{"12", "333.375", "666.75", "0", "100", "60000000", "99"}},
 	} {
-		k := command{kind: tc.kind, check: check{costs: tc.costs}, change: append(slices.Clone(tc.costs), 99)}
-		k.subject = subject{script: s, tag: []byte("r|a"), sizes: tc.sizes}
+		k := command{kind: tc.kind, subject: costing(tc.costs...), change: append(slices.Clone(tc.costs), 99)}
+		k.script, k.Tag, k.Sizes = s, []byte("r|a"), tc.sizes
 		got := parseCommands(t, string(k.appendTo(nil)))[0]
 		if got = got[5:]; !slices.Equal(got, tc.want) {
 			t.Errorf("%s: the arguments are %q, want %q", tc.name, got, tc.want)

@@ -14,21 +14,19 @@ type pipeline struct {
 // addCheck appends a check, and encodes its command.
 func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question uint64, nowMicros int64) *command {
 	c := p.commands.push()
+	c.CopyFrom(&k.Demand)
 	*c = command{
-		kind:   checking,
-		manner: manner{byKey: p.byKey},
-		subject: subject{
-			script: k.Script, tag: append(c.tag[:0], k.Tag...), sizes: append(c.sizes[:0], k.Sizes...),
-			values: append(c.values[:0], k.Values...), nonce: nonce, over: k.Over,
-		},
+		kind:    checking,
+		manner:  manner{byKey: p.byKey},
+		subject: subject{script: k.Script, Demand: c.Demand, nonce: nonce, over: k.Over},
 		check: check{
-			costs:   appendCosts(c.check.costs[:0], k.Costs, k.Cost, len(k.Script.suffixes)),
 			strikes: append(c.check.strikes[:0], k.Strikes...), deferred: k.Deferred,
 			madeFor: append(c.check.madeFor[:0], k.MadeFor...),
 		},
 		change: c.change[:0], slots: c.slots[:0],
 		waiter: w, index: index, question: question,
 	}
+	c.Costs = appendCosts(c.Costs[:0], k.Costs, k.Cost, len(k.Script.suffixes))
 	c.listSlots()
 	p.stamp(c, nowMicros)
 	p.out = c.appendTo(p.out)
@@ -36,8 +34,8 @@ func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question
 }
 
 func (c *command) listSlots() {
-	must.Hold(len(c.check.costs) == len(c.script.suffixes), "a check has a cost for each limit")
-	c.slots = c.script.appendHeld(c.slots, c.nonce, c.check.costs)
+	must.Hold(len(c.Costs) == len(c.script.suffixes), "a check has a cost for each limit")
+	c.slots = c.script.appendHeld(c.slots, c.nonce, c.Costs)
 }
 
 // addBackground appends a background command, sent by source unless Redis knows its script.

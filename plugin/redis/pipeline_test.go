@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Commands leave at once, before any reply, and replies go to them in order.
@@ -221,11 +222,11 @@ func TestPipelineGrowth(t *testing.T) {
 	pushed, popped := uint64(0), uint64(0)
 	for step := range 40 {
 		for range step {
-			p.addCheck(&Check{Script: s, Tag: []byte(tag(pushed))}, 0, nil, 0, 0, 0)
+			p.addCheck(&Check{Script: s, Demand: rule.Demand{Tag: []byte(tag(pushed))}}, 0, nil, 0, 0, 0)
 			pushed++
 		}
 		for range step * 3 / 4 {
-			if got := string(p.commands.pop().tag); got != tag(popped) {
+			if got := string(p.commands.pop().Tag); got != tag(popped) {
 				t.Fatalf("popped %s, want %s", got, tag(popped))
 			}
 			popped++

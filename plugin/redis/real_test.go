@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // tcpHost is a Host whose streams are connections to a real Redis.
@@ -84,11 +85,11 @@ func (r *realRedis) settle() {
 // check asks about a cost, and waits for the answer.
 func (r *realRedis) check(s *Script, tag string, cost int64) *answer {
 	r.t.Helper()
-	a := &answer{charge: Charge{Script: s, Tag: []byte(tag), Cost: cost}}
+	a := &answer{charge: Charge{Script: s, Demand: of(tag), Cost: cost}}
 	if a.failed = r.conn.Begin(r.now); a.failed != NoCause {
 		return a
 	}
-	a.charge.Nonce = r.conn.Add(a, 0, Check{Script: s, Tag: a.charge.Tag, Cost: cost})
+	a.charge.Nonce = r.conn.Add(a, 0, Check{Script: s, Demand: rule.Demand{Tag: a.charge.Tag}, Cost: cost})
 	r.conn.Flush(r.now)
 	r.settle()
 	return a

@@ -68,7 +68,7 @@ func TestManyRefundsInExpired(t *testing.T) {
 				return
 			}
 			for range 3 {
-				r.conn.Refund(Charge{Script: r.script, Tag: []byte("r"), Cost: 1, AtMicros: 1}, r.now)
+				r.conn.Refund(Charge{Script: r.script, Demand: of("r"), Cost: 1, AtMicros: 1}, r.now)
 			}
 		}
 		clients = append(clients, w)

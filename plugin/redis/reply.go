@@ -56,7 +56,7 @@ func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros i
 		}
 		values = r.values
 	}
-	plan := c.script.planOf(c.sizes)
+	plan := c.script.planOf(c.Sizes)
 	n := len(plan.Limits())
 	r.reply.Decisions = slices.Grow(r.reply.Decisions[:0], n)[:n]
 	var err error

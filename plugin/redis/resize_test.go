@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // otherTime is the reply of a script that was called for another time.
@@ -60,7 +61,7 @@ func TestAsksAgainForAnotherTime(t *testing.T) {
 	for range minRing { // the memory of entries is not the Waiter's
 		r.conn.Begin(r.now)
 		r.conn.Add(r.request("c"), 0,
-			Check{Script: r.script, Tag: []byte("c"), Cost: 1, Sizes: []algo.Size{{Units: 5, Burst: 5}}})
+			Check{Script: r.script, Cost: 1, Demand: rule.Demand{Tag: []byte("c"), Sizes: []algo.Size{{Units: 5, Burst: 5}}}})
 	}
 	if w.sizes[0].Burst != 1 {
 		t.Errorf("the Waiter's sizes became %v", w.sizes)
@@ -150,7 +151,7 @@ func TestRefundStaysInFrontOfResizedCheck(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testOptions())
 	r.learnRefund()
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
 	w := r.resizable("a").flush()
 	r.answer(noScript)
 	r.answer(otherTime(3))

@@ -16,7 +16,7 @@ func TestStreamRests(t *testing.T) {
 	}{
 		{name: "for a request", wake: func(r *rig) { r.request("b").flush() }},
 		{name: "for a refund", wake: func(r *rig) {
-			r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 1}, r.now)
+			r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, AtMicros: 1}, r.now)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

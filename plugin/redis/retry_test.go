@@ -54,7 +54,7 @@ var retried = []struct {
 	}, want: map[metric.Event]int64{metric.RetriedOtherTime: 1}},
 	{name: "a refund that is unknown, and a check behind it", do: func(r *rig) {
 		r.learnRefund()
-		r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+		r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
 		r.request("a").flush()
 		r.answer(noScript)
 		r.answer(decision(3, false))

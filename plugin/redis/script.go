@@ -141,17 +141,17 @@ func appendHead(dst []byte, h *heads, how manner, more int) []byte {
 }
 
 // appendAll appends the arguments of all limits of a check.
-func (s *Script) appendAll(dst []byte, of *subject, costs []int64) []byte {
+func (s *Script) appendAll(dst []byte, of *subject) []byte {
 	if s.packed == nil {
-		return s.appendLimits(dst, of, costs)
+		return s.appendLimits(dst, of, of.Costs)
 	}
-	s.holdCosts(costs)
-	s.arg = algo.AppendCosts(s.arg[:0], costs)
+	s.holdCosts(of.Costs)
+	s.arg = algo.AppendCosts(s.arg[:0], of.Costs)
 	dst = redisresp.AppendBulk(dst, s.arg)
 	if s.slots >= 0 {
 		dst = redisresp.AppendBulkInt(dst, of.nonce)
 	}
-	plan := s.planOf(of.sizes)
+	plan := s.planOf(of.Sizes)
 	if plan == s.plan {
 		return append(dst, s.packed...)
 	}
@@ -172,7 +172,7 @@ func (s *Script) holdCosts(costs []int64) {
 // appendLimits appends the arguments of each limit.
 func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
 	s.holdCosts(costs)
-	plan := s.planOf(of.sizes)
+	plan := s.planOf(of.Sizes)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, costs[i])
 		if s.slots >= 0 && s.plan.TakesNonce(i) {
@@ -221,7 +221,7 @@ func (s *Script) appendKeys(dst []byte, of *subject) []byte {
 		return s.appendKeysOfValues(dst, of)
 	}
 	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, of.tag, suffix)
+		dst = s.appendKey(dst, of.Tag, suffix)
 	}
 	return dst
 }
@@ -230,13 +230,13 @@ func (s *Script) appendKeys(dst []byte, of *subject) []byte {
 // does not apply its key has no values, as that of no value is: nothing is ever written there.
 func (s *Script) appendKeysOfValues(dst []byte, of *subject) []byte {
 	var own []byte
-	values := of.values
+	values := of.Values
 	for i, suffix := range s.suffixes {
 		own = nil
 		if s.per[i] != "" {
 			own, values = values.Next()
 		}
-		s.key = append(AppendKey(s.key[:0], s.prefix, of.tag, suffix), own...)
+		s.key = append(AppendKey(s.key[:0], s.prefix, of.Tag, suffix), own...)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
 	return dst

@@ -44,8 +44,8 @@ func TestCommands(t *testing.T) {
 		}
 		s := NewScript(plan, "p", tc.suffixes)
 		costs := plan.Each(7)
-		k := command{check: check{costs: costs}, change: append(slices.Clone(costs), 1_790_000_000_123_456)}
-		k.subject = subject{script: s, tag: []byte("rule|\r\n$1"), nonce: 12345}
+		k := command{subject: costing(costs...), change: append(slices.Clone(costs), 1_790_000_000_123_456)}
+		k.script, k.Tag, k.nonce = s, []byte("rule|\r\n$1"), 12345
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checking, refunding} {
 				k.kind, k.bySource = kind, bySource

@@ -10,7 +10,7 @@ import (
 // settle asks for settlements of so many charges.
 func (r *rig) settle(n int) {
 	for i := range n {
-		r.conn.Settle(Charge{Script: r.script, Tag: []byte(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)},
+		r.conn.Settle(Charge{Script: r.script, Demand: of(fmt.Sprint("t", i)), Cost: 1, AtMicros: int64(100 + i)},
 			nil, r.now)
 	}
 }

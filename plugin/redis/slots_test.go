@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // newSlotRig is a rig whose rule has a window and slots.
@@ -30,7 +31,9 @@ const slotsAllowed = "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n"
 
 // held is the charge of a check of rig's rule: two slots.
 func (r *rig) held(nonce int64) Charge {
-	return Charge{Script: r.script, Tag: []byte("r|a"), Costs: []int64{1, 2}, Nonce: nonce, AtMicros: 77}
+	return Charge{
+		Script: r.script, Demand: rule.Demand{Tag: []byte("r|a"), Costs: []int64{1, 2}}, Nonce: nonce, AtMicros: 77,
+	}
 }
 
 // release gives back what held has taken.

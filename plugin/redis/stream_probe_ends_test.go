@@ -51,7 +51,7 @@ func TestStatsAreKept(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	r.asks = true
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("c"), Cost: 1, AtMicros: 1}, r.now)
 	r.pass(2 * minTickMicros)
 	testenv.Same(t, "what was sent", r.names(), "EVAL")
 	r.closeStream()
@@ -64,7 +64,7 @@ func TestStatsAreKept(t *testing.T) {
 func TestStalledStreamProbe(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("c"), Cost: 1, AtMicros: 1}, r.now)
 	r.pass(minTickMicros)
 	r.pass((stalledTimeouts*50 - 10) * ms)
 	w := r.request("b").flush()

@@ -209,7 +209,7 @@ func TestBackgroundCommandsAwaitStreamProbe(t *testing.T) {
 		if request {
 			r.request("b").flush()
 		}
-		r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+		r.conn.Refund(Charge{Script: r.script, Demand: of("c"), Cost: 1, AtMicros: 1}, r.now)
 		for n := range maxTries {
 			r.pass(minTickMicros)
 			r.closeStream()
@@ -228,7 +228,7 @@ func TestBackgroundCommandsFollowWhatWasKept(t *testing.T) {
 	t.Parallel()
 	r := lostRig(t, testOptions(), 1)
 	w := r.request("b").flush()
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("c"), Cost: 1, AtMicros: 1}, r.now)
 	r.prove()
 	r.allow(2)
 	w.want("at 2")

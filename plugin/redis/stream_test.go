@@ -211,7 +211,7 @@ func TestSendFails(t *testing.T) {
 		waiting := r.request("b").flush()
 		arrange(r)
 		w := r.request("c", "d")
-		w.onCall = func(int) { r.conn.Refund(Charge{Script: r.script, Tag: []byte("c"), Cost: 1, AtMicros: 1}, r.now) }
+		w.onCall = func(int) { r.conn.Refund(Charge{Script: r.script, Demand: of("c"), Cost: 1, AtMicros: 1}, r.now) }
 		w.flush()
 		waiting.wantAll(Lost.String())
 		w.wantAll("connection_lost")

@@ -38,22 +38,21 @@ func TestCommandsOfTerms(t *testing.T) {
 		args    []string
 	}{
 		{
-			name: "as configured", command: command{check: check{costs: []int64{7}}}, script: plan.Script(),
+			name: "as configured", command: command{subject: costing(7)}, script: plan.Script(),
 			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
 			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
 			name: "for an override, and with strikes",
-			command: command{check: check{
-				costs: []int64{7}, madeFor: []byte("x2"),
-				strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}},
+			command: command{subject: costing(7), check: check{
+				madeFor: []byte("x2"), strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}},
 			}},
 			script: plan.Script(),
 			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
 			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "x2"}),
 		},
 		{
-			name: "without TIME", command: command{manner: manner{byKey: true}, check: check{costs: []int64{7}}},
+			name: "without TIME", command: command{manner: manner{byKey: true}, subject: costing(7)},
 			script: plan.ScriptWithoutTime(),
 			keys:   []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
 			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
@@ -64,7 +63,7 @@ func TestCommandsOfTerms(t *testing.T) {
 			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
 		},
 	} {
-		tc.command.script, tc.command.tag = s, []byte("a|b")
+		tc.command.script, tc.command.Tag = s, []byte("a|b")
 		want := slices.Concat([]string{"EVALSHA", tc.script.SHA1}, tc.keys, tc.args)
 		got := parseCommands(t, string(tc.command.appendTo(nil)))
 		if len(got) != 1 || !slices.Equal(got[0], want) {
@@ -91,7 +90,7 @@ func (r *rig) ruled(strikes ...algo.Strikes) *ruled {
 	if cause := r.conn.Begin(r.now); cause != NoCause {
 		r.t.Fatal(cause)
 	}
-	r.conn.Add(w, 0, Check{Script: r.script, Tag: []byte("a"), Cost: 1, Strikes: strikes})
+	r.conn.Add(w, 0, Check{Script: r.script, Demand: of("a"), Cost: 1, Strikes: strikes})
 	r.conn.Flush(r.now)
 	return w
 }
@@ -190,9 +189,9 @@ func TestStrikesCountOnce(t *testing.T) {
 	r.script = termedScript(t)
 	r.ruled()
 	r.answer(termsReply)
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, AtMicros: 8}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, AtMicros: 8}, r.now)
 	r.answer(":0\r\n")
-	r.conn.Refund(Charge{Script: r.script, Tag: []byte("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
+	r.conn.Refund(Charge{Script: r.script, Demand: of("a"), Cost: 1, Nonce: 5, AtMicros: 9}, r.now)
 	w := r.ruled(algo.Strikes{AgeMicros: 5, Count: 3})
 	r.answer(noScript)
 	told := r.answer("*6\r\n:8\r\n:0\r\n:5\r\n:5\r\n:5\r\n:0\r\n")

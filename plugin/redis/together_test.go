@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // newWindowsRig is a rig whose rule has two windows.
@@ -37,7 +38,7 @@ const (
 )
 
 func settlementOf(tag string, at int64, costs ...int64) Charge {
-	return Charge{Tag: []byte(tag), AtMicros: at, Costs: costs}
+	return Charge{Demand: rule.Demand{Tag: []byte(tag), Costs: costs}, AtMicros: at}
 }
 
 // settledTogether are settlements that leave at once, and the commands that they are.
@@ -58,7 +59,7 @@ var settledTogether = []struct {
 	},
 	{
 		name:        "one cost for all limits",
-		settlements: []Charge{settlementOf("a", 7, 1, 2), {Tag: []byte("a"), AtMicros: 8, Cost: 3}},
+		settlements: []Charge{settlementOf("a", 7, 1, 2), {Demand: of("a"), AtMicros: 8, Cost: 3}},
 		want:        []string{"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7 3 3 8"},
 	},
 	{
@@ -77,7 +78,9 @@ var settledTogether = []struct {
 	{
 		name: "at other sizes",
 		settlements: []Charge{settlementOf("a", 7, 1, 2), {
-			Tag: []byte("a"), AtMicros: 8, Costs: []int64{3, 4}, Sizes: []algo.Size{{Units: 50}, {Units: 500}},
+			AtMicros: 8, Demand: rule.Demand{
+				Tag: []byte("a"), Costs: []int64{3, 4}, Sizes: []algo.Size{{Units: 50}, {Units: 500}},
+			},
 		}},
 		want: []string{
 			"REFUND " + keysOfA + "1 100 60000000 2 1000 3600000000 7",
@@ -163,11 +166,11 @@ func TestSettlementsLostTogether(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newWindowsRig(t)
-			r.conn.Settle(Charge{Script: r.script, Tag: []byte("b"), Cost: 1, AtMicros: 1}, nil, r.now)
+			r.conn.Settle(Charge{Script: r.script, Demand: of("b"), Cost: 1, AtMicros: 1}, nil, r.now)
 			r.pass(minTickMicros)
 			r.answer(":0\r\n") // so that the script is known, until Redis forgets it
 			for at := range int64(3) {
-				r.conn.Settle(Charge{Script: r.script, Tag: []byte("a"), Cost: 2, AtMicros: 7 + at}, nil, r.now)
+				r.conn.Settle(Charge{Script: r.script, Demand: of("a"), Cost: 2, AtMicros: 7 + at}, nil, r.now)
 			}
 			r.pass(minTickMicros)
 			for _, reply := range tc.replies {

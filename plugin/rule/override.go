@@ -53,7 +53,7 @@ func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet, ahead Ahead) Ap
 	for i := range ahead {
 		m.values[c.ahead[i]] = ahead[i]
 	}
-	a := Applied{Rule: limits.Rule, Limits: limits}
+	a := Applied{Rule: limits.Rule, Demand: Demand{Limits: limits}}
 	m.take(c, &a)
 	return a
 }

@@ -81,7 +81,8 @@ type LimitSet struct {
 	// a store fills in their Bounds.
 	Calendars []*calendar.Windows
 	// Parts are the limits by what they count, see Part: one where no limit has "per". Memories are
-	// the same by what rejects: a guarantee and its pool reject together.
+	// the same by what rejects: a guarantee and its pool reject together, as do limits of which some
+	// may pay for others.
 	Parts, Memories []Part
 
 	pers  [][]int   // columns of the components of limits with "per", nil for others; nil if none has
@@ -99,24 +100,14 @@ func (l *LimitSet) HasSlots() bool {
 // TakesRuleCost reports whether a limit takes the rule's cost, and not one of its own.
 func (l *LimitSet) TakesRuleCost(limit int) bool { return l.costs[limit] == nil }
 
-// Applied is a rule that applies to a request.
+// Applied is a rule that applies to a request, and what that asks of its limits. Everything in it is
+// valid until the Matcher's next Apply.
 type Applied struct {
 	Rule *Rule
-	// Limits is nil for an unlimited tier of a rule without terms: there is nothing to
-	// decide. With terms such a tier is a set of no limits.
-	Limits *LimitSet
-	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the
-	// request's keys. It is valid until the Matcher's next Apply.
-	Tag []byte
+	Demand
 	// Cost is the rule's, 0 to algo.MaxCost.
 	Cost int64
-	// Costs are the units that the request takes of each limit, and Sizes the sizes that it
-	// brings, nil if none. Both are valid as long as Tag.
-	Costs []int64
-	Sizes []algo.Size
-	// Values is whom the limits with "per" count; valid as long as Tag.
-	Values Values
-	// Ahead is what another tier of the rule may need of the request; valid as long as Tag.
+	// Ahead is what another tier of the rule may need of the request.
 	Ahead Ahead
 }
 
@@ -181,7 +172,7 @@ func (m *Matcher) apply(c *compiled) (Applied, bool) {
 	if !ok {
 		return Applied{}, false
 	}
-	a := Applied{Rule: c.rule, Limits: limits, Tag: tag}
+	a := Applied{Rule: c.rule, Demand: Demand{Limits: limits, Tag: tag}}
 	if ok = m.take(c, &a); ok && c.ahead != nil {
 		a.Ahead = m.readAhead(c.ahead)
 	}

@@ -34,7 +34,7 @@ func (s *Slot) Held() bool { return s.of != nil }
 // Identity is everything that a worker holds of one identity, in one of the two stores.
 type Identity struct {
 	Set      rule.LimitSetID // of limits
-	Tag      []byte          // or a part's name, see rule.LimitSet.AppendPart
+	Tag      []byte          // or a part's name, see rule.Demand.Name
 	Embedded bool            // held in the embedded store, not in Redis
 	Slots    int64
 

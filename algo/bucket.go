@@ -193,7 +193,8 @@ func (b *bucket) retryAfter(lead, cost int64, l lent, nowMicros int64) int64 {
 func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 	lead, l := b.lead(s, nowMicros)+cost*b.interval, b.lent(s, nowMicros)
 	b.lend(&l, nowMicros, cost)
-	d.charged(cost, b.until(0, lead, l, nowMicros))
+	d.Remaining -= cost
+	d.ResetAfterMicros = b.until(0, lead, l, nowMicros)
 	return b.store(s, nowMicros, lead, l)
 }
 

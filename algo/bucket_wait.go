@@ -40,6 +40,7 @@ func (b *bucket) checkWait(s State, nowMicros, cost int64) Decision {
 // chargeWait takes cost, which checkWait has allowed, and brings d up to date.
 func (b *bucket) chargeWait(s State, nowMicros, cost int64, d *Decision) State {
 	lead := b.lead(s, nowMicros) + cost*b.interval
-	d.charged(cost-d.WaitingUnits, b.ceilMicros(lead))
+	d.Remaining -= cost - d.WaitingUnits
+	d.ResetAfterMicros = b.ceilMicros(lead)
 	return b.store(s, nowMicros, lead, lent{})
 }

@@ -89,7 +89,8 @@ func (c *concurrency) check(s State, nowMicros, cost int64) Decision {
 
 // charge adds an entry, or to the one of this nonce.
 func (c *concurrency) charge(s State, nowMicros, nonce, cost int64, d *Decision) State {
-	d.charged(cost, 0)
+	d.Remaining -= cost
+	d.ResetAfterMicros = 0
 	end := nowMicros + c.ttl
 	if e := slotsOf(s, nonce); e != nil {
 		e[slotCount] += cost

@@ -169,7 +169,8 @@ func (f *fixedWindow) check(s State, nowMicros, cost int64) Decision {
 func (f *fixedWindow) charge(s State, nowMicros, cost int64, d *Decision) State {
 	start, used := f.read(s, nowMicros)
 	end := f.end(s, start)
-	d.charged(cost, end-nowMicros)
+	d.Remaining -= cost
+	d.ResetAfterMicros = end - nowMicros
 	return f.state(s, start, used+cost, end)
 }
 

@@ -61,12 +61,6 @@ func (p *Plan) checkGuarantee(states []State, nowMicros int64, costs []int64, ou
 	}
 }
 
-// allows reports whether limit i stands in no request's way. The guarantee stands in none, and the pool
-// in none that the guarantee admits.
-func (p *Plan) allows(i int, out []Decision) bool {
-	return out[i].Allowed || i == p.guarantee || i == p.pool && out[p.guarantee].Allowed
-}
-
 // Resolve makes one decision of those of guarantee and pool, which stand as the limits have made
 // them after Decide: shown is the one that admitted, else the pool, with the shorter wait of the two.
 // The other one is hidden. borrows says that the guarantee charged nothing.

@@ -270,3 +270,49 @@ func (d Decision) Uncharged(cost int64) Decision {
 	d.ResetAfterMicros = d.ResetBeforeMicros
 	return d
 }
+
+// Size holds the numbers of a limit that may come with a request: Limit.Units and
+// Limit.Burst, within the same bounds, Limit.Bounds of a limit with calendar windows, and
+// Limit.Ceiling of one with classes.
+type Size struct {
+	Units, Burst int64
+	Bounds       Bounds
+	Ceiling      int64
+}
+
+// Resize makes the limit one of another size.
+func (l *Limit) Resize(s Size) {
+	l.Units, l.Burst, l.Bounds, l.Ceiling = s.Units, s.Burst, s.Bounds, s.Ceiling
+}
+
+// Size is the limit's own.
+func (l *Limit) Size() Size { return Size{l.Units, l.Burst, l.Bounds, l.Ceiling} }
+
+// Times is the limit's size multiplied by a factor in thousandths: rounded down, 1
+// to MaxUnits, but 0 stays 0. A burst that would take too long to be restored is
+// lowered, see Fit.
+func (l *Limit) Times(factor int64) Size {
+	sized := *l
+	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
+	sized.Fit()
+	return sized.Size()
+}
+
+// As an unsigned number Never is the longest of all waits.
+
+// ShorterWait is the shorter of two waits.
+func ShorterWait(a, b int64) int64 { return int64(min(uint64(a), uint64(b))) }
+
+// LongerWait is the longer of two waits.
+func LongerWait(a, b int64) int64 { return int64(max(uint64(a), uint64(b))) }
+
+// LongestWait is for how long the decisions reject the same cost: before the longest of their waits
+// is over, it cannot be admitted. It is 0 if none of them rejects, and Never if no wait helps.
+func LongestWait(decisions []Decision) (micros int64) {
+	for i := range decisions {
+		if d := &decisions[i]; !d.Allowed {
+			micros = LongerWait(micros, d.RetryAfterMicros)
+		}
+	}
+	return micros
+}

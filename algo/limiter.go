@@ -185,10 +185,4 @@ func (d *Decision) reject(retryAfterMicros int64) {
 	d.Allowed, d.RetryAfterMicros = retryAfterMicros == 0, retryAfterMicros
 }
 
-// charged makes d the decision after the charge.
-func (d *Decision) charged(cost, resetAfterMicros int64) {
-	d.Remaining -= cost
-	d.ResetAfterMicros = resetAfterMicros
-}
-
 func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }

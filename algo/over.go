@@ -93,26 +93,6 @@ func (p *Plan) asksOthers(costs []int64) bool {
 	return false
 }
 
-// hideOthers makes the decisions of the others those of limits that were not asked.
-func (p *Plan) hideOthers(out []Decision) {
-	for i := p.own; i < len(p.limits); i++ {
-		out[i] = Decision{Allowed: true, Hidden: true}
-	}
-}
-
-// RebaseFor is Rebase of what Decide of these costs will look at: the others only if they are asked.
-// It spoils out.
-func (p *Plan) RebaseFor(states []State, nowMicros int64, costs []int64, out []Decision) (changed bool) {
-	if p.own == len(p.limits) {
-		return p.Rebase(states, nowMicros)
-	}
-	changed = p.rebase(states, nowMicros, 0, p.own)
-	if !p.checkList(states, nowMicros, costs, out, 0, p.own) && p.asksOthers(costs) {
-		changed = p.rebase(states, nowMicros, p.own, len(p.limits)) || changed
-	}
-	return changed
-}
-
 // decideOwn writes the branch of a request that the rule's own limits decide, if they do: they admit
 // it, or the others would allow nothing. What follows is the others'.
 func (c *composer) decideOwn() {

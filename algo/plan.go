@@ -38,23 +38,6 @@ type Plan struct {
 // and the scripts.
 func NewPlan(limits []Limit) (*Plan, error) { return NewPlanWithTerms(limits, Terms{}) }
 
-// Size holds the numbers of a limit that may come with a request: Limit.Units and
-// Limit.Burst, within the same bounds, Limit.Bounds of a limit with calendar windows, and
-// Limit.Ceiling of one with classes.
-type Size struct {
-	Units, Burst int64
-	Bounds       Bounds
-	Ceiling      int64
-}
-
-// Resize makes the limit one of another size.
-func (l *Limit) Resize(s Size) {
-	l.Units, l.Burst, l.Bounds, l.Ceiling = s.Units, s.Burst, s.Bounds, s.Ceiling
-}
-
-// Size is the limit's own.
-func (l *Limit) Size() Size { return Size{l.Units, l.Burst, l.Bounds, l.Ceiling} }
-
 // Sized makes *into the plan that p is for a request that brings sizes, one for
 // each limit, and returns it. It decides, and its scripts' arguments and replies
 // are, as if the limits had been configured so; states and scripts are p's own.
@@ -193,6 +176,19 @@ func (p *Plan) Check(states []State, nowMicros int64, costs []int64, out []Decis
 	return allowed
 }
 
+// hideOthers makes the decisions of the others those of limits that were not asked.
+func (p *Plan) hideOthers(out []Decision) {
+	for i := p.own; i < len(p.limits); i++ {
+		out[i] = Decision{Allowed: true, Hidden: true}
+	}
+}
+
+// allows reports whether limit i stands in no request's way. The guarantee stands in none, and the pool
+// in none that the guarantee admits.
+func (p *Plan) allows(i int, out []Decision) bool {
+	return out[i].Allowed || i == p.guarantee || i == p.pool && out[p.guarantee].Allowed
+}
+
 // checkList checks the limits from one on to another.
 func (p *Plan) checkList(
 	states []State, nowMicros int64, costs []int64, out []Decision, from, to int,
@@ -215,6 +211,19 @@ func (p *Plan) fits(states []State, costs []int64) bool {
 // the states even if the call is denied. The scripts rebase by themselves.
 func (p *Plan) Rebase(states []State, nowMicros int64) (changed bool) {
 	return p.rebase(states, nowMicros, 0, len(p.limiters))
+}
+
+// RebaseFor is Rebase of what Decide of these costs will look at: the others only if they are asked.
+// It spoils out.
+func (p *Plan) RebaseFor(states []State, nowMicros int64, costs []int64, out []Decision) (changed bool) {
+	if p.own == len(p.limits) {
+		return p.Rebase(states, nowMicros)
+	}
+	changed = p.rebase(states, nowMicros, 0, p.own)
+	if !p.checkList(states, nowMicros, costs, out, 0, p.own) && p.asksOthers(costs) {
+		changed = p.rebase(states, nowMicros, p.own, len(p.limits)) || changed
+	}
+	return changed
 }
 
 // rebase does so for the limits from one on to another.

@@ -190,7 +190,8 @@ func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
 
 func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decision) State {
 	start := floorTo(nowMicros, c.size)
-	d.charged(cost, start+c.size+c.window-nowMicros)
+	d.Remaining -= cost
+	d.ResetAfterMicros = start + c.size + c.window - nowMicros
 	return addUnits(c.within(s, start), start, cost)
 }
 

@@ -105,7 +105,8 @@ func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost, used int64) int6
 }
 
 func (w *slidingWindowLog) charge(s State, nowMicros, cost int64, d *Decision) State {
-	d.charged(cost, w.window)
+	d.Remaining -= cost
+	d.ResetAfterMicros = w.window
 	s = append(s[:0], since(s, nowMicros-w.window)...)
 	if len(s) > 0 && w.joins(newestOf(s)[entryLast], nowMicros, len(s)/entryLen) {
 		e := newestOf(s)

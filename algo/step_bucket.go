@@ -123,7 +123,8 @@ func (b *stepBucket) check(s State, nowMicros, cost int64) Decision {
 
 func (b *stepBucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 	s = b.store(s, nowMicros, b.used(s, nowMicros)+cost)
-	d.charged(cost, s[stepEnds]-nowMicros)
+	d.Remaining -= cost
+	d.ResetAfterMicros = s[stepEnds] - nowMicros
 	return s
 }
 

@@ -107,16 +107,6 @@ const MaxOverrideBytes = 1000
 // count as configured. Protects arithmetic.
 const MaxFactor = 1_000_000
 
-// Times is the limit's size multiplied by a factor in thousandths: rounded down, 1
-// to MaxUnits, but 0 stays 0. A burst that would take too long to be restored is
-// lowered, see Fit.
-func (l *Limit) Times(factor int64) Size {
-	sized := *l
-	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
-	sized.Fit()
-	return sized.Size()
-}
-
 func times(units, factor int64) int64 {
 	if units == 0 {
 		return 0

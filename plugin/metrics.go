@@ -73,7 +73,7 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 	for _, set := range rules.LimitSets {
 		m.limits = append(m.limits, limitsMetrics(b, set))
 		holding := noGauge
-		if set.HasSlots() {
+		if set.HasSlots {
 			holding = b.Sum(metric.Of(metric.InFlightRequests, set.Rule.Name))
 		}
 		m.holding = append(m.holding, holding)
@@ -97,10 +97,10 @@ func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [a
 // possible is the outcomes that a rule can have.
 func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	outcomes := ofLimits(r, cfg)
-	if r.HasTerms() && r.Mode == config.Enforce {
+	if r.HasTerms && r.Enforced {
 		outcomes = append(outcomes, answer.Blocked)
 	}
-	if r.Over != nil && r.Mode == config.Enforce {
+	if r.Over != nil && r.Enforced {
 		outcomes = append(outcomes, answer.Over)
 	}
 	return outcomes
@@ -111,7 +111,7 @@ func ofLimits(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	switch {
 	case r.Exempt:
 		return []answer.Outcome{answer.Exempt}
-	case r.Mode == config.Shadow:
+	case !r.Enforced:
 		return []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
 	case r.Failure == config.FailDeny:
 		return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}

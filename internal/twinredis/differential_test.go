@@ -290,7 +290,7 @@ func (p *pair) Decided(_ int, r *redis.Reply, _ int64) {
 				p.events["guaranteed"]++
 			}
 		}
-		p.made = append(p.made, made{p.asked, p.set, p.set.HasSlots()})
+		p.made = append(p.made, made{p.asked, p.set, p.set.HasSlots})
 	}
 }
 

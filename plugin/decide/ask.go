@@ -135,7 +135,7 @@ func (a *Ask) rejectZero(out []algo.Decision) (rejects bool) {
 // hasZero reports whether a limit of the check is 0, and it wants something of it. An
 // operator may have freed the identity of that, a penalty counts it, and other limits may pay.
 func (a *Ask) hasZero() bool {
-	if a.Rule.HasTerms() || a.Limits.Pays() {
+	if a.Rule.HasTerms || a.Limits.Pays {
 		return false
 	}
 	for j := range a.Costs {

@@ -39,7 +39,7 @@ func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit,
 	limits = d.answer.Limits[:0]
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if !c.Enforced() || !c.Decided() {
+		if !c.Rule.Enforced || !c.Decided() {
 			continue
 		}
 		begin := len(limits)
@@ -65,7 +65,7 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 		if r.Chained = q.over; r.Chained {
 			r.WaitMicros = q.WaitMicros()
 		}
-		if by.Limits.Pays() && !by.By.Blocks() {
+		if by.Limits.Pays && !by.By.Blocks() {
 			r.By = d.sooner(by, of)
 		}
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])

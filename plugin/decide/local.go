@@ -33,7 +33,7 @@ type embedded struct {
 
 // occupied is how many slots the worker has of a part of an identity.
 func (e *embedded) occupied(limits *rule.LimitSet, part []byte) int64 {
-	if !limits.HasSlots() {
+	if !limits.HasSlots {
 		return 0
 	}
 	return e.book.Held(limits.ID, part, true)
@@ -122,8 +122,8 @@ func (b *borrower) take(c *Check, limit int, r *algo.Ruling) {
 
 // resolve makes one decision of those of guarantee and pool.
 func (b *borrower) resolve(c *Check) {
-	guarantee, pool, ok := c.Limits.Plan.Guarantee()
-	if !ok {
+	guarantee, pool := c.Limits.Guarantee, c.Limits.Pool
+	if guarantee < 0 {
 		return
 	}
 	if d := &c.Decisions[pool]; !b.lends || !d.Allowed {
@@ -139,12 +139,12 @@ func (b *borrower) resolve(c *Check) {
 // these reject, of those that may pay for them. alone says that it is the only store, which obeys
 // penalties. Without an answer ok is false, and the check stays undecided.
 func (e *embedded) decide(c *Check, alone bool, now Time) (r algo.Ruling, ok bool) {
-	own := c.Limits.Plan.Own()
+	own := c.Limits.Own
 	for i := own; i < len(c.Decisions); i++ {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
 	r, ok = e.decideList(c, 0, own, alone, now)
-	if ok && !r.Allowed && c.Limits.HasPer() && c.Limits.Pays() && slices.Max(c.Costs[own:]) > 0 {
+	if ok && !r.Allowed && c.Limits.HasPer && c.Limits.Pays && slices.Max(c.Costs[own:]) > 0 {
 		now.UnixMicros = r.AtMicros
 		r, ok = e.decideList(c, own, len(c.Costs), alone, now)
 		r.Over = r.Allowed
@@ -208,7 +208,7 @@ func (e *embedded) decidePart(
 	plan := p.of(c.Sizes, &e.sizes)
 	e.store.Occupying(e.occupied(c.Limits, name))
 	if charge {
-		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, alone && !c.Limits.HasPer())
+		r, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, alone && !c.Limits.HasPer)
 	} else {
 		r, err = e.store.Peek(plan, name, now.UnixMicros, costs, decisions)
 	}
@@ -217,7 +217,7 @@ func (e *embedded) decidePart(
 			c.Decisions[i] = decisions[n]
 		}
 	}
-	if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && p.Limits[0] == guarantee && err == nil {
+	if guarantee := c.Limits.Guarantee; guarantee >= 0 && p.Limits[0] == guarantee && err == nil {
 		pair.take(c, guarantee, &r)
 	}
 	return r, true, err
@@ -230,7 +230,7 @@ func (e *embedded) undoParts(c *Check, from, parts int, charged bool, pair *borr
 		if !charged || len(p.Limits) > 0 && p.Limits[0] < from {
 			continue // of the other list, which was charged nothing
 		}
-		if guarantee, _, ok := c.Limits.Plan.Guarantee(); ok && p.Limits[0] == guarantee && !pair.lends {
+		if guarantee := c.Limits.Guarantee; guarantee >= 0 && p.Limits[0] == guarantee && !pair.lends {
 			continue
 		}
 		e.changePart(&c.Demand, n, now.UnixMicros, c.Costs, now)

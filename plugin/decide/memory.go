@@ -37,7 +37,7 @@ func (s *Stores) askMemory(q *Question, c *Check, now Time) {
 // slots, which come free at any moment, nor for a shadow rule, whose rejection concludes nothing. A part
 // of which it remembers nothing is not shown.
 func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
-	if !a.Enforced() || a.Limits.HasSlots() {
+	if !a.Rule.Enforced || a.Limits.HasSlots {
 		return r, false
 	}
 	whole := m.denied.Find(a.Limits.ID, a.Tag)
@@ -83,7 +83,7 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 func ttls(rules *rule.Set) (ttls []int64) {
 	enforced := 0
 	for _, r := range rules.Rules {
-		if !r.Exempt && r.Mode == config.Enforce {
+		if !r.Exempt && r.Enforced {
 			enforced++
 		}
 	}
@@ -92,7 +92,7 @@ func ttls(rules *rule.Set) (ttls []int64) {
 		switch {
 		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
 			ttl = deny.SharedTTLMicros
-		case set.Rule.HasTerms():
+		case set.Rule.HasTerms:
 			ttl = deny.TermsTTLMicros
 		}
 		ttls = append(ttls, ttl)
@@ -110,7 +110,7 @@ func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 func (m *memory) remember(c *Check, several bool, now Time) {
 	must.Hold(c.charged.receipt.source == FromNone, "a charge is given back before its rejection is remembered")
 	i := c.Limits.ID
-	if c.Source != FromRedis || !c.Enforced() || c.By == algo.ByFree || c.Limits.HasSlots() || m.ttls[i] == 0 {
+	if c.Source != FromRedis || !c.Rule.Enforced || c.By == algo.ByFree || c.Limits.HasSlots || m.ttls[i] == 0 {
 		return
 	}
 	if several && c.strikes() {
@@ -120,7 +120,7 @@ func (m *memory) remember(c *Check, several bool, now Time) {
 		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		return
 	}
-	if c.Limits.Pays() && c.Status != Rejected {
+	if c.Limits.Pays && c.Status != Rejected {
 		return // either list may have room
 	}
 	for n := range c.Limits.Memories {

@@ -73,7 +73,7 @@ func (c *Check) waitMicros() int64 {
 // soonerList is the limits, from one on to another, of the list that has room sooner, of a check that
 // rejects.
 func (c *Check) soonerList() (from, to int) {
-	own := c.Limits.Plan.Own()
+	own := c.Limits.Own
 	others := algo.LongestWait(c.Decisions[own:])
 	if others != 0 && algo.ShorterWait(others, algo.LongestWait(c.Decisions[:own])) == others {
 		return own, len(c.Decisions)

@@ -55,7 +55,7 @@ func (b *burst) begin() {
 // hear notes what Redis says of a check's identity. If again, the check's units are lent
 // already, or are given back.
 func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
-	if !c.Enforced() {
+	if !c.Rule.Enforced {
 		return
 	}
 	for i := range c.Limits.Parts {
@@ -97,7 +97,7 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 		default: // so much at least: another size or class may have seen more
 			e.used[i] = max(used, e.used[i])
 		}
-		if again && r.Allowed && (!c.Limits.Pays() || r.Over == (i >= c.Limits.Plan.Own())) {
+		if again && r.Allowed && (!c.Limits.Pays || r.Over == (i >= c.Limits.Own)) {
 			d.Remaining += c.Costs[i]
 			e.used[i] -= c.Costs[i]
 		}
@@ -109,7 +109,7 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 func (e *said) hearDecisions(c *Check, r *redis.Reply) {
 	for i := range r.Decisions {
 		d := r.Decisions[i]
-		if r.By == algo.ByLimits && d.Hidden && i >= c.Limits.Plan.Own() {
+		if r.By == algo.ByLimits && d.Hidden && i >= c.Limits.Own {
 			if i < len(e.decisions) {
 				continue
 			}
@@ -128,8 +128,8 @@ func (e *said) hearDecisions(c *Check, r *redis.Reply) {
 // lend notes that the failure mode lets a check's request go.
 func (b *burst) lend(q *Question, c *Check) {
 	from, to := 0, len(c.Costs)
-	if c.Limits.Pays() {
-		if to = c.Limits.Plan.Own(); !b.fitsList(q, c, 0, to) {
+	if c.Limits.Pays {
+		if to = c.Limits.Own; !b.fitsList(q, c, 0, to) {
 			from, to = to, len(c.Costs)
 		}
 	}
@@ -175,7 +175,7 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 func (s *Stores) endOverdue(q *Question, now Time) {
 	rejected := false
 	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.Enforced() {
+		if c := &q.Checks[i]; isUndecided(c) && c.Rule.Enforced {
 			rejected = s.burst.rejects(q, c, now) || rejected
 		}
 	}
@@ -189,7 +189,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.Enforced() && c.Rule.Failure != config.FailDeny {
+		if c := &q.Checks[i]; isUndecided(c) && c.Rule.Enforced && c.Rule.Failure != config.FailDeny {
 			s.burst.lend(q, c)
 		}
 	}
@@ -200,7 +200,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 	ruling := algo.Ruling{}
 	var rejecting, lends bool // a pool rejects no request that the guarantee has room for
-	guarantee, pool, pair := c.Limits.Plan.Guarantee()
+	guarantee, pool := c.Limits.Guarantee, c.Limits.Pool
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
@@ -216,9 +216,9 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 		}
 		for _, limit := range part.Limits {
 			switch hidden, fits := e.decisions[limit].Hidden, e.fits(limit, c); {
-			case pair && limit == guarantee:
+			case limit == guarantee:
 				lends = fits && !hidden && c.Costs[limit] > 0
-			case pair && limit == pool: // hidden where the guarantee has admitted, and known all the same
+			case limit == pool: // hidden where the guarantee has admitted, and known all the same
 				rejecting = rejecting || !fits && !(lends && e.fitsDebt(limit, c))
 			default:
 				rejecting = rejecting || !fits && !hidden
@@ -226,7 +226,7 @@ func (b *burst) rejects(q *Question, c *Check, now Time) bool {
 		}
 		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
 	}
-	if own := c.Limits.Plan.Own(); rejecting && c.Limits.Pays() {
+	if own := c.Limits.Own; rejecting && c.Limits.Pays {
 		pays := slices.Max(c.Costs[own:]) > 0 && b.fitsList(q, c, own, len(c.Costs))
 		rejecting = !pays && !b.fitsList(q, c, 0, own)
 	}
@@ -242,15 +242,15 @@ func (b *burst) decideParts(q *Question, c *Check, now Time) {
 	for i := range c.Decisions {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
-	guarantee, pool, pair := c.Limits.Plan.Guarantee()
+	guarantee, pool := c.Limits.Guarantee, c.Limits.Pool
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
-		if e == nil || pair && part.Limits[0] == guarantee {
+		if e == nil || len(part.Limits) > 0 && part.Limits[0] == guarantee {
 			continue
 		}
 		for _, limit := range part.Limits {
-			if !e.decisions[limit].Hidden || pair && limit == pool {
+			if !e.decisions[limit].Hidden || limit == pool {
 				c.Decisions[limit] = e.decide(limit, c, now.SteadyMicros-e.atMicros)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -83,7 +82,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		}
 		c := q.add(a)
 		q.settles = q.settles || a.Rule.Settle != nil
-		if c.Enforced() {
+		if c.Rule.Enforced {
 			q.over = q.over || a.Rule.Over != nil
 			q.enforced++
 		}
@@ -299,11 +298,6 @@ type sent struct {
 	// Demand is the check's then. Later the embedded store may have been asked with another.
 	rule.Demand
 }
-
-// Enforced reports whether the check's rule can reject the request.
-//
-//go:inline
-func (a *Ask) Enforced() bool { return a.Rule.Mode == config.Enforce }
 
 // isUnasked reports whether no store has been asked, or none has said anything yet.
 //

@@ -46,7 +46,7 @@ func (q *Question) late(c *Check, r *redis.Reply, nowMicros int64) {
 		c.charged.late.fill(Receipt{
 			Demand: q.taken(was.Demand, r.Decisions), source: FromRedis, atMicros: r.AtMicros, nonce: was.nonce,
 		})
-		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots() {
+		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots {
 			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})
 		}
 	}

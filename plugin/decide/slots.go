@@ -32,7 +32,7 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 
 // occupy notes the slots that a receipt is of, if any: of each limit those of its part.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
-	if r.source == FromNone || !r.Limits.HasSlots() {
+	if r.source == FromNone || !r.Limits.HasSlots {
 		return
 	}
 	must.Hold(!r.slot.Held(), "a receipt's slots are occupied once")

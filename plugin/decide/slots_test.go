@@ -40,7 +40,7 @@ func (w *world) heldIn(script *redis.Script, tag string) (sum int64, nonces []in
 func (w *world) checkSlots() {
 	w.t.Helper()
 	for _, set := range w.rules.LimitSets {
-		if !set.HasSlots() {
+		if !set.HasSlots {
 			continue
 		}
 		j, _ := set.Plan.Slots()
@@ -97,7 +97,7 @@ func TestSlotsInterleaved(t *testing.T) {
 					}
 					for user := range 6 {
 						tag := fmt.Sprint(set.Rule.Name, "|", user)
-						if !set.HasSlots() {
+						if !set.HasSlots {
 							continue
 						}
 						if sum, nonces := w.heldIn(w.stores.remote.scripts[set.ID], tag); sum != 0 {

@@ -51,14 +51,14 @@ func (q *Question) Verdict() Verdict {
 }
 
 //go:inline
-func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Enforced() }
+func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Rule.Enforced }
 
 //go:inline
 func isUndecided(c *Check) bool { return c.Status == Undecided }
 
 //go:inline
-func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Enforced() }
-func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Enforced() }
+func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Rule.Enforced }
+func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Rule.Enforced }
 
 //go:inline
 func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
@@ -91,7 +91,7 @@ func (q *Question) several() bool {
 func (q *Question) delayMicros() (delay int64) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if c.Status != Allowed || !c.Enforced() {
+		if c.Status != Allowed || !c.Rule.Enforced {
 			continue
 		}
 		for j := range c.Decisions {
@@ -111,7 +111,7 @@ func (c *Check) Outcome() answer.Outcome {
 		return answer.FailedAllow
 	case c.Excused:
 		return answer.Over
-	case rejected && !c.Enforced():
+	case rejected && !c.Rule.Enforced:
 		return answer.ShadowLimited
 	case rejected:
 		return c.rejection()

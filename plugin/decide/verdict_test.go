@@ -12,7 +12,7 @@ import (
 // weighed makes a check of a rule, decided or not.
 func weighed(name string, mode config.Mode, status Status, source Source, delayMicros int64) Check {
 	return Check{
-		Ask: Ask{Rule: &rule.Rule{Name: name, Mode: mode}},
+		Ask: Ask{Rule: &rule.Rule{Name: name, Enforced: mode == config.Enforce}},
 		Said: Said{
 			Status: status, Source: source,
 			Decisions: []algo.Decision{{Allowed: status == Allowed, DelayMicros: delayMicros}},

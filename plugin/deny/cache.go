@@ -66,7 +66,7 @@ type remembered struct {
 type size struct{ units, burst int64 }
 
 // exactly reports whether a rejection is of this very demand only: one of two lists has to allow it.
-func exactly(d *rule.Demand) bool { return d.Limits.Pays() }
+func exactly(d *rule.Demand) bool { return d.Limits.Pays }
 
 // sizeOf is a limit's size for the request.
 func sizeOf(d *rule.Demand, i int) size {

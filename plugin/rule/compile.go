@@ -57,11 +57,12 @@ func (s *Set) add(c *config.Rule) {
 	r := &Rule{
 		Name:     c.Name,
 		ID:       ID(len(s.Rules)),
-		Mode:     c.Mode,
+		Enforced: c.Mode == config.Enforce,
 		Failure:  c.Failure,
 		Exempt:   c.Exempt,
 		Texts:    answer.NewTexts(c.Name),
 		Terms:    TermsOf(c),
+		HasTerms: c.Overrides || c.Penalty != nil,
 		Over:     s.compileOver(c.Over),
 		Response: c.Response,
 		Silent:   c.Silent,
@@ -101,7 +102,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 		s.fail(err)
 		return nil
 	}
-	l.Plan = plan
+	l.plan(plan)
 	s.compileCalendars(l)
 	s.LimitSets = append(s.LimitSets, l)
 	s.compilePers(l)

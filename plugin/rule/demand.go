@@ -60,9 +60,6 @@ func (v Values) Next() (values []byte, rest Values) {
 	return v[1:end], v[end:]
 }
 
-// HasPer reports whether a limit counts for each value within the identity.
-func (l *LimitSet) HasPer() bool { return l.pers != nil }
-
 // IsPer reports whether this limit does.
 func (l *LimitSet) IsPer(limit int) bool { return l.pers != nil && l.pers[limit] != nil }
 
@@ -127,15 +124,15 @@ func (l *LimitSet) makeParts() {
 	for i := range all {
 		all[i] = i
 	}
-	guarantee, pool, pair := l.Plan.Guarantee()
+	guarantee, pool := l.Guarantee, l.Pool
 	switch {
 	case l.pers == nil:
 		l.Parts = []Part{{all, byTag}}
 		l.Memories = l.Parts
-	case l.Pays():
-		l.Parts = l.partsOf(l.partsOf(nil, all[:l.Plan.Own()]), all[l.Plan.Own():])
+	case l.Pays:
+		l.Parts = l.partsOf(l.partsOf(nil, all[:l.Own]), all[l.Own:])
 		l.Memories = []Part{{all, byAllValues}}
-	case pair: // whether the guarantee admits is asked first, see decide
+	case guarantee >= 0: // whether the guarantee admits is asked first, see decide
 		others := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return i == guarantee })
 		l.Parts = l.partsOf([]Part{{[]int{guarantee}, guarantee}}, others)
 		others = slices.DeleteFunc(others, func(i int) bool { return i == pool })
@@ -165,9 +162,6 @@ func (l *LimitSet) partsOf(parts []Part, limits []int) []Part {
 	return parts
 }
 
-// Pays reports whether limits follow the rule's own that may pay for them.
-func (l *LimitSet) Pays() bool { return l.Plan.Own() < len(l.Limits) }
-
 // compilePers compiles the components of the limits with "per".
 func (s *Set) compilePers(l *LimitSet) {
 	for i := range l.Limits {
@@ -176,7 +170,7 @@ func (s *Set) compilePers(l *LimitSet) {
 			continue
 		}
 		if l.pers == nil {
-			l.pers = make([][]int, len(l.Limits))
+			l.pers, l.HasPer = make([][]int, len(l.Limits)), true
 		}
 		l.pers[i] = s.compileKey(l.Rule, c.Per)
 	}
@@ -188,7 +182,7 @@ func (s *Set) compilePers(l *LimitSet) {
 func (m *Matcher) valuesOf(l *LimitSet, costs []int64) (_ Values, ok bool) {
 	begin := len(m.tags)
 	for i, columns := range l.pers {
-		own := i < l.Plan.Own() // whether the rule applies is a matter of its own limits
+		own := i < l.Own // whether the rule applies is a matter of its own limits
 		if columns == nil {
 			ok = ok || own
 			continue

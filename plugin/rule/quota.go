@@ -46,17 +46,18 @@ func (s *Set) compileQuota(cfg *config.Config) {
 		}
 		s.quota.hides[i] = true
 		reports := *s.compiled[i].rule
-		reports.Mode, reports.Reports = config.Shadow, true
+		reports.Enforced, reports.Reports = false, true
 		reports.Settle, reports.Over = nil, nil
 		listed := s.compiled[i]
 		listed.rule = &reports
 		s.quota.listed = append(s.quota.listed, listed)
 		for _, set := range slices.Clone(s.LimitSets) {
-			if set.Rule != s.compiled[i].rule || !set.Pays() {
+			if set.Rule != s.compiled[i].rule || !set.Pays {
 				continue
 			}
 			if all := s.compileLimits(&reports, set.Limits); all != nil {
-				all.Plan, all.Tier = all.Plan.AsOne(), set.Tier
+				all.plan(all.Plan.AsOne())
+				all.Tier = set.Tier
 				s.quota.reports[set.ID] = all
 			}
 		}

@@ -48,23 +48,23 @@ type LimitSetID int
 type Rule struct {
 	Name string
 	ID   ID
-	Mode config.Mode
+	// Enforced: it can reject a request; else it is in shadow.
+	Enforced bool
 	// Failure decides its checks if Redis does not.
 	Failure config.FailureMode
 	Exempt  bool
 	Texts   answer.Texts // what access logs say
 	Terms   algo.Terms   // overrides and penalty
-	Settle  *Settle      // nil: a charge stands
-	Over    *Over        // nil: whom it rejects gets a 429
+	// HasTerms: it has one of them.
+	HasTerms bool
+	Settle   *Settle // nil: a charge stands
+	Over     *Over   // nil: whom it rejects gets a 429
 	// Response is the answer to whom it rejects; nil: the configuration's.
 	Response *config.Response
 	Silent   bool // clients see nothing of its limits
 	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
 	Reports bool
 }
-
-// HasTerms reports whether the rule has overrides or a penalty.
-func (r *Rule) HasTerms() bool { return r.Terms.Overrides || r.Terms.Penalty != nil }
 
 // LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
@@ -74,6 +74,12 @@ type LimitSet struct {
 	Tier        string // that has these limits; "" without tiers
 	Plan        *algo.Plan
 	Limits      []config.Limit
+	Own         int      // how many of the limits, the first ones, are the rule's own
+	Pays        bool     // there are others, which may pay for them
+	HasPer      bool     // some limit has "per": it counts for each value within the identity
+	HasSlots    bool     // some limit is a concurrency limit
+	Guarantee   int      // the limit that is a guarantee; -1 without one
+	Pool        int      // and its pool
 	KeySuffixes []string // ":gcra:1s"
 	Labels      []answer.Label
 	// Calendars are the windows of the limits that have a calendar's, nil for others;
@@ -91,10 +97,12 @@ type LimitSet struct {
 	sized bool      // whether any size comes with the request
 }
 
-// HasSlots reports whether one of the limits is a concurrency limit.
-func (l *LimitSet) HasSlots() bool {
-	_, ok := l.Plan.Slots()
-	return ok
+// plan sets the plan of the limits, and what it says of them.
+func (l *LimitSet) plan(p *algo.Plan) {
+	l.Plan, l.Own = p, p.Own()
+	l.Pays = l.Own < len(l.Limits)
+	l.Guarantee, l.Pool, _ = p.Guarantee()
+	_, l.HasSlots = p.Slots()
 }
 
 // TakesRuleCost reports whether a limit takes the rule's cost, and not one of its own.

@@ -42,7 +42,7 @@ func TestApplyInOrder(t *testing.T) {
 			testenv.Same(t, what+": the rule of its limits", a.Limits.Rule, a.Rule)
 			testenv.Same(t, what+": the rule at its index", set.Rules[a.Rule.ID], a.Rule)
 			testenv.Same(t, what+": the limits at their index", set.LimitSets[a.Limits.ID], a.Limits)
-			testenv.Same(t, what+": that it is a shadow rule", a.Rule.Mode == config.Shadow, a.Rule.Name == "shadow")
+			testenv.Same(t, what+": that it is a shadow rule", !a.Rule.Enforced, a.Rule.Name == "shadow")
 		}
 		name := ""
 		if exempt != nil {

@@ -47,7 +47,7 @@ func (s *Set) compileTiers(r *Rule, of *config.Rule) *tiers {
 	for i := range c.Values {
 		v := &c.Values[i]
 		compiled := tier{value: v.Value}
-		if !v.Unlimited || r.HasTerms() {
+		if !v.Unlimited || r.HasTerms {
 			if compiled.limits = s.compileLimits(r, withOver(of, v.Limits)); compiled.limits != nil {
 				compiled.limits.Tier = v.Value
 			}

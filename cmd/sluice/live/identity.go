@@ -154,7 +154,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		if !t.Unlimited {
 			limits = set.LimitSets[next]
 		}
-		if !t.Unlimited || set.Rules[0].HasTerms() {
+		if !t.Unlimited || set.Rules[0].HasTerms {
 			next++ // with terms an unlimited tier has a set, too, of no limits
 		}
 		if tier == "" && limits != nil || tier == t.Value {

@@ -135,7 +135,7 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	switch {
 	case c.Excused:
 		of.Over++
-	case c.Status == decide.Rejected && !c.Enforced():
+	case c.Status == decide.Rejected && !c.Rule.Enforced:
 		of.Shadow++
 	case c.Status == decide.Rejected:
 		of.Rejected++

@@ -216,7 +216,7 @@ func (w *World) tellRefused(r *request, q *decide.Question, v decide.Verdict) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == decide.Rejected && c.Enforced() {
+		if c := &q.Checks[i]; c.Status == decide.Rejected && c.Rule.Enforced {
 			w.options.Refused(r.number, c.Rule.Name, string(c.Tag))
 			return
 		}

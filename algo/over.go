@@ -46,42 +46,6 @@ func (p *Plan) AsOne() *Plan {
 	return &one
 }
 
-// Own is how many of the limits, the first ones, are the rule's own. The others may pay for them.
-func (p *Plan) Own() int { return p.own }
-
-// OthersPay reports whether the others have paid for a request that was admitted: the rule's own limits
-// reject it.
-func (p *Plan) OthersPay(out []Decision) bool {
-	return p.own < len(p.limits) && LongestWait(out[:p.own]) != 0
-}
-
-// ChargesAll reports whether each limit is charged its cost of any request that the plan admits.
-func (p *Plan) ChargesAll() bool { return p.own == len(p.limits) && p.guarantee == noLimit }
-
-// Charges reports whether a limit was charged its cost of a request that was admitted, by the decisions as
-// Resolve has left them.
-func (p *Plan) Charges(i int, out []Decision) bool {
-	if p.own < len(p.limits) {
-		return (i >= p.own) == p.OthersPay(out)
-	}
-	return i != p.guarantee || !out[i].Hidden
-}
-
-// WaitMicros is for how long a request is rejected that the plan has rejected: until one of the two
-// lists has room, if the others were asked. Never if no wait helps.
-func (p *Plan) WaitMicros(out []Decision) int64 {
-	return WaitOfLists(out[:p.own], out[p.own:len(p.limits)])
-}
-
-// WaitOfLists is until one of the two lists has room, of which the others may not have been asked.
-func WaitOfLists(own, others []Decision) int64 {
-	wait := LongestWait(others)
-	if wait == 0 {
-		return LongestWait(own)
-	}
-	return ShorterWait(wait, LongestWait(own))
-}
-
 // asksOthers reports whether others are asked where the rule's own limits reject: one of them has to
 // be charged.
 func (p *Plan) asksOthers(costs []int64) bool {

@@ -206,6 +206,30 @@ func (p *Plan) fits(states []State, costs []int64) bool {
 	return len(states) == len(p.limiters) && len(costs) == len(p.limiters)
 }
 
+// Own is how many of the limits, the first ones, are the rule's own. The others may pay for them.
+func (p *Plan) Own() int { return p.own }
+
+// OthersPay reports whether the others have paid for a request that was admitted: the rule's own limits
+// reject it.
+func (p *Plan) OthersPay(out []Decision) bool {
+	return p.own < len(p.limits) && LongestWait(out[:p.own]) != 0
+}
+
+// WaitMicros is for how long a request is rejected that the plan has rejected: until one of the two
+// lists has room, if the others were asked. Never if no wait helps.
+func (p *Plan) WaitMicros(out []Decision) int64 {
+	return WaitOfLists(out[:p.own], out[p.own:len(p.limits)])
+}
+
+// WaitOfLists is until one of the two lists has room, of which the others may not have been asked.
+func WaitOfLists(own, others []Decision) int64 {
+	wait := LongestWait(others)
+	if wait == 0 {
+		return LongestWait(own)
+	}
+	return ShorterWait(wait, LongestWait(own))
+}
+
 // Rebase moves times that lie in the future, because the clock was set back, to now, so that
 // no identity waits for the clock. It reports whether anything changed; the caller then keeps
 // the states even if the call is denied. The scripts rebase by themselves.
@@ -290,4 +314,23 @@ func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
 	i := p.slots
 	hold(i >= 0 && slots >= 0, "slots are of a limit that has some")
 	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
+}
+
+// As an unsigned number Never is the longest of all waits.
+
+// ShorterWait is the shorter of two waits.
+func ShorterWait(a, b int64) int64 { return int64(min(uint64(a), uint64(b))) }
+
+// LongerWait is the longer of two waits.
+func LongerWait(a, b int64) int64 { return int64(max(uint64(a), uint64(b))) }
+
+// LongestWait is for how long the decisions reject the same cost: before the longest of their waits
+// is over, it cannot be admitted. It is 0 if none of them rejects, and Never if no wait helps.
+func LongestWait(decisions []Decision) (micros int64) {
+	for i := range decisions {
+		if d := &decisions[i]; !d.Allowed {
+			micros = LongerWait(micros, d.RetryAfterMicros)
+		}
+	}
+	return micros
 }

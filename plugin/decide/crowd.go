@@ -274,7 +274,7 @@ func (c *crowd) ask(now Time) {
 func (c *crowd) serve(s *share, most int, now Time) (n int) {
 	for n < most && s.n > 0 {
 		n++
-		c.stores.size(s.first, now) // its limits may have changed meanwhile
+		c.stores.before(s.first, now) // its limits may have changed meanwhile
 		if c.stores.ask(memoryLayer, s.first, now) {
 			c.home.answered(c.pop(s))
 			continue

@@ -25,14 +25,6 @@ func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
 	return memory{denied: deny.New(int(cfg.DenyCacheSize), chance.Uint64()), ttls: ttls(rules)}
 }
 
-// askMemory asks the memory of rejections about one check.
-func (s *Stores) askMemory(q *Question, c *Check, now Time) {
-	r, ok := s.memory.recall(&c.Ask, c.Decisions, now)
-	if ok && (r.By.Blocks() || !s.penalties.mustTell(&c.Ask, now)) {
-		q.answer(c, FromMemory, &r, c.Decisions, 0)
-	}
-}
-
 // recall answers a check from what the worker remembers of the parts of its identity. It does not for
 // slots, which come free at any moment, nor for a shadow rule, whose rejection concludes nothing. A part
 // of which it remembers nothing is not shown.
@@ -104,20 +96,19 @@ func ttls(rules *rule.Set) (ttls []int64) {
 // of things.
 func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 
-// remember keeps what Redis said of a check whose request was refused. A rejection that
-// counts towards a penalty is left out if several rules reject, because on replay only this
-// rule would seem to reject.
-func (m *memory) remember(c *Check, several bool, now Time) {
+// remember keeps what Redis said of a check whose request was refused, or whose rejection was excused.
+func (m *memory) remember(c *Check, now Time) {
 	must.Hold(c.charged.receipt.source == FromNone, "a charge is given back before its rejection is remembered")
 	i := c.Limits.ID
 	if c.Source != FromRedis || !c.Rule.Enforced || c.By == algo.ByFree || c.Limits.HasSlots || m.ttls[i] == 0 {
 		return
 	}
-	if several && c.strikes() {
-		return
+	block := deny.Block{By: c.By, LeftMicros: c.LeftMicros}
+	if c.EarnedMicros > 0 { // from now on
+		block = deny.Block{By: algo.ByPenalty, LeftMicros: c.EarnedMicros}
 	}
-	if by, left := c.lastingBlock(); by.Blocks() {
-		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: left}, now.SteadyMicros, c.AtMicros, m.ttls[i])
+	if block.By.Blocks() {
+		m.denied.RememberBlock(i, c.Tag, block, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		return
 	}
 	if c.Limits.Pays && c.Status != Rejected {
@@ -131,19 +122,15 @@ func (m *memory) remember(c *Check, several bool, now Time) {
 	}
 }
 
-// rememberOver keeps the rejections of a request that goes on.
-func (m *memory) rememberOver(q *Question, now Time) {
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.isOver() {
-			m.remember(c, false, now)
+// forgetCharge drops the memory of the parts that a charge was given back to.
+func (m *memory) forgetCharge(d *rule.Demand) {
+	m.forget(d.Limits.ID, d.Tag)
+	for i := range d.Limits.Memories {
+		if name, applies := d.Name(&d.Limits.Memories[i], &m.name); applies && len(name) > len(d.Tag) {
+			m.forget(d.Limits.ID, name)
 		}
 	}
 }
 
-// lastingBlock is the block that the identity is under from now on, if it is.
-func (s *Said) lastingBlock() (by algo.By, leftMicros int64) {
-	if s.EarnedMicros > 0 {
-		return algo.ByPenalty, s.EarnedMicros
-	}
-	return s.By, s.LeftMicros
-}
+// forget drops the memory of an identity that was given something back.
+func (m *memory) forget(set rule.LimitSetID, name []byte) { m.denied.Forget(set, name) }

@@ -2,31 +2,11 @@ package decide
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Rules with an over. A request that such a rule's limits reject goes on if limits of the over have
 // paid for it, in the same call, or if there are none: the rejection then is excused, with headers that
 // say so. Where limits of the over reject, too, the check rejects as any other.
-
-// isOver reports whether the check's rejection is one that nothing has to pay for: it concludes
-// nothing, also a remembered one, and the other rules are asked.
-func (c *Check) isOver() bool {
-	return excuses(c.Rule) && enforcedRejection(c) && !c.By.Blocks()
-}
-
-// excuses reports whether a rule's rejections are excused though nothing pays for them.
-func excuses(r *rule.Rule) bool { return r.Over != nil && !r.Over.Pays }
-
-// excuse finds the rejections that do not refuse the request, and that no limits have paid for.
-func (q *Question) excuse() {
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		c.Excused = c.Excused || c.isOver()
-	}
-}
-
-func isExcused(c *Check) bool { return c.Excused }
 
 // setHeaders sets the headers of the rules that are over. Where several set one header, that of
 // the first rule counts.
@@ -36,18 +16,6 @@ func (w *Worker) setHeaders(q *Question) {
 			w.host.SetHeaders(q.ContextID, c.Rule.Over.Headers)
 		}
 	}
-}
-
-// keepsRemembered reports whether remembered rejections that are excused are all that there is: then
-// they need not be asked about again.
-func keepsRemembered(q *Question) bool {
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if !c.Decided() || c.Source == FromMemory && !c.isOver() {
-			return false
-		}
-	}
-	return true
 }
 
 // WaitMicros is after how long a refused request would be admitted, as far as its checks say:

@@ -157,7 +157,7 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 			continue
 		}
 		for _, limit := range part.Limits {
-			if from <= limit && limit < to && !e.fits(limit, c) {
+			if l := c.Limit(limit); from <= limit && limit < to && !e.fits(limit, c, &l) {
 				return false
 			}
 		}
@@ -175,8 +175,13 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 func (s *Stores) endOverdue(q *Question, now Time) {
 	rejected := false
 	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.Rule.Enforced {
-			rejected = s.burst.rejects(q, c, now) || rejected
+		c := &q.Checks[i]
+		if c.Status != Undecided || !c.Rule.Enforced {
+			continue
+		}
+		if r, rejects := s.burst.rejects(q, c, now); rejects {
+			s.answer(q, c, FromBurst, &r, c.Decisions, 0, now)
+			rejected = rejected || !c.isOver()
 		}
 	}
 	if rejected {
@@ -189,72 +194,56 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 		return
 	}
 	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.Rule.Enforced && c.Rule.Failure != config.FailDeny {
+		if c := &q.Checks[i]; c.Status == Undecided && c.Rule.Enforced && c.Rule.Failure != config.FailDeny {
 			s.burst.lend(q, c)
 		}
 	}
 }
 
-// rejects answers an undecided check that asks for more than Redis has left. It reports whether the
-// request is refused for it.
-func (b *burst) rejects(q *Question, c *Check, now Time) bool {
-	ruling := algo.Ruling{}
-	var rejecting, lends bool // a pool rejects no request that the guarantee has room for
-	guarantee, pool := c.Limits.Guarantee, c.Limits.Pool
+// rejects reports whether an undecided check asks for more than Redis has left. It fills in the decisions
+// of what is known.
+func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects bool) {
+	for i := range c.Decisions {
+		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
+	}
+	var lends bool // a pool rejects no request that the guarantee has room for
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
 		e := b.about(q, c, part)
 		if e == nil {
 			continue
 		}
+		age := now.SteadyMicros - e.atMicros
+		r.AtMicros = e.storeMicros + age
 		if e.block.By != algo.ByLimits {
 			if !e.blocks(now) {
 				continue
 			}
-			e.reject(q, c, now)
-			return true
+			r.By, r.LeftMicros = e.block.By, e.left(now)
+			return r, true
 		}
 		for _, limit := range part.Limits {
-			switch hidden, fits := e.decisions[limit].Hidden, e.fits(limit, c); {
-			case limit == guarantee:
-				lends = fits && !hidden && c.Costs[limit] > 0
-			case limit == pool: // hidden where the guarantee has admitted, and known all the same
-				rejecting = rejecting || !fits && !(lends && e.fitsDebt(limit, c))
+			l, hidden := c.Limit(limit), e.decisions[limit].Hidden
+			d := e.decide(limit, c, &l, age)
+			switch {
+			case limit == c.Limits.Guarantee: // the pool's decision is shown
+				lends = d.Allowed && !hidden && c.Costs[limit] > 0
+				continue
+			case limit == c.Limits.Pool: // hidden where the guarantee has admitted, and known all the same
+				rejects = rejects || !d.Allowed && !(lends && e.fitsDebt(limit, c, &l))
+			case hidden:
+				continue
 			default:
-				rejecting = rejecting || !fits && !hidden
+				rejects = rejects || !d.Allowed
 			}
+			c.Decisions[limit] = d
 		}
-		ruling.AtMicros = e.storeMicros + now.SteadyMicros - e.atMicros
 	}
-	if own := c.Limits.Own; rejecting && c.Limits.Pays {
+	if own := c.Limits.Own; rejects && c.Limits.Pays {
 		pays := slices.Max(c.Costs[own:]) > 0 && b.fitsList(q, c, own, len(c.Costs))
-		rejecting = !pays && !b.fitsList(q, c, 0, own)
+		rejects = !pays && !b.fitsList(q, c, 0, own)
 	}
-	if rejecting {
-		b.decideParts(q, c, now)
-		q.answer(c, FromBurst, &ruling, c.Decisions, 0)
-	}
-	return rejecting && !c.isOver()
-}
-
-// decideParts fills in the decisions of what is known.
-func (b *burst) decideParts(q *Question, c *Check, now Time) {
-	for i := range c.Decisions {
-		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
-	}
-	guarantee, pool := c.Limits.Guarantee, c.Limits.Pool
-	for i := range c.Limits.Parts {
-		part := &c.Limits.Parts[i]
-		e := b.about(q, c, part)
-		if e == nil || len(part.Limits) > 0 && part.Limits[0] == guarantee {
-			continue
-		}
-		for _, limit := range part.Limits {
-			if !e.decisions[limit].Hidden || limit == pool {
-				c.Decisions[limit] = e.decide(limit, c, now.SteadyMicros-e.atMicros)
-			}
-		}
-	}
+	return r, rejects
 }
 
 // about returns Redis' last decision about a part of an undecided check's identity: nil if there is
@@ -283,29 +272,28 @@ func (e *said) left(now Time) int64 {
 }
 
 // fits reports whether a check's cost of a limit does not exceed the units that are left.
-func (e *said) fits(i int, c *Check) bool {
+func (e *said) fits(i int, c *Check, l *algo.Limit) bool {
 	cost := c.Costs[i]
-	return cost == 0 || cost <= e.remaining(i, c)-e.lent[i]
+	return cost == 0 || cost <= e.remaining(i, c, l)-e.lent[i]
 }
 
 // fitsDebt reports whether the cost of a request within its guarantee fits into the pool's debt.
-func (e *said) fitsDebt(pool int, c *Check) bool {
-	l := c.Limit(pool)
+func (e *said) fitsDebt(pool int, c *Check, l *algo.Limit) bool {
 	return c.Costs[pool] <= 2*l.Capacity()-e.used[pool]-e.lent[pool]
 }
 
 // remaining is how much Redis has left of a limit of a check's size and class, at most.
-func (e *said) remaining(i int, c *Check) int64 {
+func (e *said) remaining(i int, c *Check, l *algo.Limit) int64 {
 	if e.isOf(i, c) {
 		return e.decisions[i].Remaining
 	}
-	l := c.Limit(i)
 	return l.Room() - e.used[i]
 }
 
 // isOf reports whether the decision was about a limit of a check's size and class.
 func (e *said) isOf(i int, c *Check) bool {
-	return c.own == nil || sameSize(e.sizes[i], c.own[i]) && e.sizes[i].Ceiling == c.own[i].Ceiling
+	return c.own == nil ||
+		e.sizes[i].Units == c.own[i].Units && e.sizes[i].Burst == c.own[i].Burst && e.sizes[i].Ceiling == c.own[i].Ceiling
 }
 
 // blocks reports whether the identity is under a block that still lasts.
@@ -313,27 +301,20 @@ func (e *said) blocks(now Time) bool { return e.block.By.Blocks() && e.left(now)
 
 // What is said to a request that exceeds what Redis had left, by its last decision.
 
-// reject answers a check of an identity that is blocked.
-func (e *said) reject(q *Question, c *Check, now Time) {
-	age := now.SteadyMicros - e.atMicros
-	ruling := algo.Ruling{AtMicros: e.storeMicros + age, By: e.block.By, LeftMicros: e.left(now)}
-	q.answer(c, FromBurst, &ruling, c.Decisions, 0)
-}
-
 // decide is a limit's decision about a check. Its wait is never too short: if it does not follow
 // from Redis' decision, it lasts until all units are back.
-func (e *said) decide(i int, c *Check, age int64) algo.Decision {
+func (e *said) decide(i int, c *Check, l *algo.Limit, age int64) algo.Decision {
 	d := e.decisions[i]
-	if l := c.Limit(i); !e.isOf(i, c) && l.Algorithm.HasBurst() { // it drains at another rate
+	if !e.isOf(i, c) && l.Algorithm.HasBurst() { // it drains at another rate
 		d.ResetAfterMicros = l.RestoreMicros()
 	}
 	rejected := !d.Allowed
-	d.Allowed, d.Hidden = e.fits(i, c), false
-	d.Remaining = max(0, e.remaining(i, c)-e.lent[i])
+	d.Allowed, d.Hidden = e.fits(i, c, l), false
+	d.Remaining = max(0, e.remaining(i, c, l)-e.lent[i])
 	if d.Allowed {
 		d.RetryAfterMicros = 0
 	} else {
-		d.RetryAfterMicros = e.wait(i, c, &d, rejected)
+		d.RetryAfterMicros = e.wait(i, c, l, &d, rejected)
 		if d.RetryAfterMicros != algo.Never {
 			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 		}
@@ -343,8 +324,7 @@ func (e *said) decide(i int, c *Check, age int64) algo.Decision {
 }
 
 // wait is that of a check when Redis had its say.
-func (e *said) wait(i int, c *Check, d *algo.Decision, rejected bool) int64 {
-	l := c.Limit(i)
+func (e *said) wait(i int, c *Check, l *algo.Limit, d *algo.Decision, rejected bool) int64 {
 	if rejected && e.lent[i] == 0 && e.isOf(i, c) {
 		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {
 			return micros

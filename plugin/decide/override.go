@@ -68,37 +68,15 @@ func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
 
 // fit makes a check what its identity's override makes of it, as far as the worker knows that.
 func (o *overrides) fit(q *Question, c *Check, now Time) {
-	if !c.Rule.Terms.Overrides {
-		return
+	var value []byte
+	if k := o.lasting(&c.Ask, now.SteadyMicros); k != nil {
+		value = k.value
 	}
-	value := o.recall(&c.Ask, now.SteadyMicros)
 	switch override.Parse(text.View(value)).Kind {
 	case override.Free, override.Block:
 		value = nil // Redis says so each time
 	}
-	if !o.make(q, c, value) {
-		came := o.make(q, c, nil)
-		must.Hold(came, "a check can always be what it came as")
-	}
-}
-
-// refit makes checks that Redis was never asked about what it has told of their identities
-// meanwhile.
-func (o *overrides) refit(q *Question, now Time) {
-	for i := range q.Checks {
-		if c := &q.Checks[i]; isUndecided(c) && c.charged.sent.Limits == nil {
-			o.fit(q, c, now)
-		}
-	}
-}
-
-// recall is the override that the worker remembers of a check's identity; nil if it remembers none,
-// or that has ended.
-func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
-	if k := o.lasting(a, nowMicros); k != nil {
-		return k.value
-	}
-	return nil
+	o.apply(q, c, value)
 }
 
 // lasting is the override that the worker remembers of a check's identity; nil if it remembers none,
@@ -140,9 +118,6 @@ func (o *overrides) forget(a *Ask) {
 
 // learn counts what a reply says of an override, and keeps it.
 func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
-	if !a.Rule.Terms.Overrides {
-		return
-	}
 	switch {
 	case r.By == algo.ByFree:
 		o.record.Count(metric.OverrideFree, 1)
@@ -222,9 +197,9 @@ func (a *Ask) override() override.Kind {
 	return a.made.kind
 }
 
-// make makes a check what it came as, changed by an override. ok is false if that is a tier, and
-// what the tier takes of the request cannot be read any more.
-func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
+// apply restores a check as it came, and applies an override to it. ok is false if that is a tier, and
+// what the tier takes of the request cannot be read any more: then the check stays as it came.
+func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 	if text.Equal(value, c.madeFor()) {
 		return true
 	}
@@ -236,80 +211,56 @@ func (o *overrides) make(q *Question, c *Check, value []byte) (ok bool) {
 	m := c.made
 	c.Demand, c.own, c.Decisions = m.came, m.came.Sizes, m.decisions
 	q.tags, m.value = keep(q.tags, value)
-	to := override.Parse(text.View(m.value))
-	m.kind = to.Kind
 	q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
+	to, begin := override.Parse(text.View(m.value)), len(q.sizes)
+	m.kind = to.Kind
 	switch to.Kind {
 	case override.Tier:
-		return o.change(q, c, o.rules.Tier(c.Rule.ID, to.Rest))
+		limits := o.rules.Tier(c.Rule.ID, to.Rest)
+		if limits == nil {
+			m.kind = override.Nonsense
+		} else if limits != c.Limits {
+			if q.state == Gone || q.state == Ended {
+				m.value, m.kind = nil, override.None
+				return false
+			}
+			tier := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
+			if c.Rule.Reports {
+				clear(tier.Costs)
+			}
+			q.keep(c, &tier.Demand)
+		}
 	case override.Numbers:
-		if !q.number(&c.Ask, to.Rest) {
+		if q.sizes, ok = c.Limits.SizesOf(q.sizes, c.own, to.Rest); ok {
+			c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+		} else {
 			m.kind = override.Nonsense
 		}
 	case override.Factor:
-		q.multiply(&c.Ask, to.Factor)
+		q.sizes = c.Limits.Multiplied(q.sizes, c.own, to.Factor)
+		c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 	}
 	return true
 }
 
-// multiply gives a check the sizes that a factor makes of its own.
-func (q *Question) multiply(a *Ask, thousandths int64) {
-	must.Hold(thousandths > 0, "an operator's factor is above 0")
-	begin := len(q.sizes)
-	q.sizes = a.Limits.Multiplied(q.sizes, a.own, thousandths)
-	a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
-}
-
-// number gives a check absolute sizes. It reports whether they are such of its limits.
-func (q *Question) number(a *Ask, numbers string) (ok bool) {
-	begin := len(q.sizes)
-	if q.sizes, ok = a.Limits.SizesOf(q.sizes, a.own, numbers); ok {
-		a.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+// remembered is the ruling on a check's identity, if the worker remembers that it is free or
+// blocked. It counts where Redis does not decide.
+func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
+	k := o.lasting(a, now.SteadyMicros)
+	if k == nil {
+		return r, false
 	}
-	return ok
-}
-
-// change gives a check the limits of another tier, and what they take of its request, if that can
-// still be read.
-func (o *overrides) change(q *Question, c *Check, limits *rule.LimitSet) (ok bool) {
-	switch {
-	case limits == nil:
-		c.made.kind = override.Nonsense
-		return true
-	case limits == c.Limits:
-		return true
-	case q.state == Gone || q.state == Ended:
-		return false
+	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros
+	if k.untilMicros == math.MaxInt64 {
+		r.LeftMicros = algo.Never
 	}
-	applied := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
-	c.Limits = limits
-	q.costs, c.Costs = keep(q.costs, applied.Costs)
-	if c.Rule.Reports {
-		clear(c.Costs)
+	switch override.Parse(text.View(k.value)).Kind {
+	case override.Free:
+		r.By, r.Allowed = algo.ByFree, true
+	case override.Block:
+		r.By = algo.ByBlock
+	default:
+		return r, false
 	}
-	q.tags, c.Values = keep(q.tags, applied.Values)
-	q.sizes, c.Sizes = keep(q.sizes, applied.Sizes)
-	c.own = c.Sizes
-	q.decisions, c.Decisions = roomFor(q.decisions, len(limits.Limits))
-	return true
-}
-
-// keep copies list to the end of memory. It returns memory and the copy, which is
-// nil if there is nothing to copy.
-func keep[T any](memory, list []T) (grown, kept []T) {
-	if len(list) == 0 {
-		return memory, nil
-	}
-	begin := len(memory)
-	memory = append(memory, list...)
-	return memory, memory[begin:len(memory):len(memory)]
-}
-
-// roomFor appends decisions that say nothing yet to memory. It returns memory and them.
-func roomFor(memory []algo.Decision, decisions int) (grown, room []algo.Decision) {
-	n := len(memory) + decisions
-	memory = slices.Grow(memory, decisions)
-	room = memory[len(memory):n:n]
-	clear(room)
-	return memory[:n], room
+	return r, true
 }

@@ -329,8 +329,16 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	for _, q := range []*Question{sent, kept} {
 		q.Checks[0].Status = Undecided
-		w.stores.overrides.refit(q, w.now)
+		w.stores.inPlaceOfRedis(q, w.now)
 	}
 	testenv.Same(t, "limits of the one that was kept back", len(kept.Checks[0].Limits.Limits), 2)
 	testenv.Same(t, "limits of the one that was sent", len(sent.Checks[0].Limits.Limits), 1)
+}
+
+// recall is the override that the worker remembers of an identity; nil if it remembers none.
+func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
+	if k := o.lasting(a, nowMicros); k != nil {
+		return k.value
+	}
+	return nil
 }

@@ -73,9 +73,9 @@ func (p *penalties) kept(a *Ask) *held {
 }
 
 // learn counts a block that a reply says to begin.
-func (p *penalties) learn(a *Ask, r *redis.Reply) {
-	if a.Rule.Terms.Penalty == nil {
-		return
+func (p *penalties) learn(a *Ask, r *redis.Reply, decides bool) {
+	if decides && r.Allowed {
+		p.admitted(a)
 	}
 	earned := r.EarnedMicros > 0
 	if r.By == algo.ByPenalty && a.tells { // a block that begins now is as long as blocks are
@@ -146,7 +146,7 @@ func (q *Question) mustDefer() bool { return q.enforced > 1 }
 // told not to count.
 func (p *penalties) judge(c *Check, several, deferred bool, now Time) {
 	uncounted := c.Source == FromMemory || c.Source == FromRedis && deferred
-	if uncounted && enforcedRejection(c) && c.strikes() && (!several || p.surelyFull(&c.Ask, now)) {
+	if uncounted && c.Rule.Enforced && (!several || p.surelyFull(&c.Ask, now)) {
 		p.strike(&c.Ask, now)
 	}
 }

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -18,11 +17,6 @@ func (q *Question) Reports(asking rule.Asking) { q.asking = asking }
 
 // isReport reports whether the check is there to be reported, and decides nothing.
 func (c *Check) isReport() bool { return c.Rule.Reports }
-
-// reportsLocally is a check that reports, and that Redis has not decided, in mode local.
-func reportsLocally(c *Check) bool {
-	return c.isReport() && c.Status == Undecided && c.Rule.Failure == config.FailLocal
-}
 
 // served is the verdict on a request for the quota that is not refused, given that by the rules that
 // apply to it.

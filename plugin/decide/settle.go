@@ -59,12 +59,7 @@ func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
 //go:noinline
 func (s *Stores) finish(q *Question, resp rule.Response, now Time) {
 	for i := range q.Checks {
-		c := &q.Checks[i].charged
-		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNone {
-			s.settle(&c.receipt, settlement.Worth(c.heard, resp), now)
-		}
-		s.release(&c.receipt, now)
-		c.receipt.void()
+		s.ended(&q.Checks[i], resp, now) // features.go
 	}
 }
 

@@ -30,13 +30,9 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// occupy notes the slots that a receipt is of, if any: of each limit those of its part.
+// occupy notes the slots that a receipt is of: of each limit those of its part.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
-	if r.source == FromNone || !r.Limits.HasSlots {
-		return
-	}
-	must.Hold(!r.slot.Held(), "a receipt's slots are occupied once")
-	at := &r.slot
+	taken := 0
 	for i := range r.Limits.Parts {
 		p := &r.Limits.Parts[i]
 		name, _ := r.Name(p, &f.name)
@@ -44,7 +40,8 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 			if r.Costs[limit] <= 0 || !r.Limits.Plan.TakesNonce(limit) {
 				continue
 			}
-			if at.Held() {
+			at := &r.slot
+			if taken++; taken > 1 {
 				if r.further == nil { // it never grows: slots stay where they are
 					r.further = make([]slots.Slot, 0, len(r.Costs)-1)
 				}
@@ -151,4 +148,15 @@ func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size)
 		}
 	}
 	return limits.Plan
+}
+
+// vacate notes that the slots of a receipt, if any, are free.
+func (f *inFlight) vacate(r *Receipt) {
+	if !r.slot.Held() {
+		return
+	}
+	for i := range r.further {
+		f.book.Vacate(&r.further[i])
+	}
+	f.book.Vacate(&r.slot)
 }

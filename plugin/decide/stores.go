@@ -29,10 +29,11 @@ type Recorder interface {
 // Stores is all that can answer a Question, for one configuration in one worker: a field for
 // each layer. A layer owns its state, and sees checks and receipts, but no other layer. One
 // that is off holds nothing and does nothing. What involves several of them, Stores does, in
-// the order of ask.go.
+// the order of features.go.
 type Stores struct {
-	record Recorder
-	order  []layer // in which they are asked when a request comes
+	record   Recorder
+	order    []layer     // in which they are asked when a request comes
+	features [][]feature // of limit sets, by rule.LimitSet.ID
 
 	calendars calendars
 	overrides overrides
@@ -49,7 +50,7 @@ type Stores struct {
 // is only drawn from before newStores returns.
 func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record Recorder, chance rand.Source) *Stores {
 	s := &Stores{
-		record: record, order: orderOf(cfg, rules), calendars: newCalendars(rules), slots: newInFlight(rules, chance),
+		record: record, order: orderOf(cfg, rules), features: featuresOf(cfg, rules), calendars: newCalendars(rules), slots: newInFlight(rules, chance),
 	}
 	s.embedded = embedded{
 		store: store, record: record, book: s.slots.book,
@@ -93,3 +94,58 @@ func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }
 
 // alone reports whether there is no Redis to ask.
 func (s *Stores) alone() bool { return s.order[len(s.order)-1] == onlyLayer }
+
+// Redis is the connection to Redis, see redis.Conn.
+type Redis interface {
+	Crowded(most, nowMicros int64) bool
+	Asked() (sent, answered uint64)
+	ListeningMicros(nowMicros int64) int64
+	Overloaded(nowMicros int64)
+	Begin(nowMicros int64) redis.Cause
+	KeptBack(micros int64)
+	Add(w redis.Waiter, index int, check redis.Check) (nonce int64)
+	Flush(nowMicros int64)
+	Refund(charge redis.Charge, nowMicros int64)
+	Settle(charge redis.Charge, back []int64, nowMicros int64)
+	Release(script *redis.Script, tag []byte, slots redis.Slots, nowMicros int64)
+	Renew(script *redis.Script, tag []byte, slots []redis.Slots, nowMicros int64)
+	RedisMicros(nowMicros int64) (micros int64, known bool)
+}
+
+// remote is the layer of Redis: it knows the scripts that decide. Where no Redis is configured
+// it is never asked: see orderOf.
+type remote struct {
+	conn    Redis
+	scripts []*redis.Script // by rule.LimitSet.ID
+	back    []int64         // scratch, for a settlement
+}
+
+func newRemote(cfg *config.Config, rules *rule.Set) (r remote) {
+	if cfg.Redis == nil {
+		return r
+	}
+	for _, set := range rules.LimitSets {
+		r.scripts = append(r.scripts, redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes))
+	}
+	return r
+}
+
+func (r *remote) charge(of *Receipt) redis.Charge {
+	return redis.Charge{
+		Script: r.scripts[of.Limits.ID], Demand: of.Demand, Nonce: of.nonce, AtMicros: of.atMicros,
+	}
+}
+
+// observer is the Recorder, and the Stores, as those who are told what happens to the connection.
+type observer struct {
+	Recorder
+	stores *Stores
+}
+
+// BreakerChanged implements redis.Observer.
+func (o observer) BreakerChanged(state redis.BreakerState) {
+	o.Recorder.BreakerChanged(state)
+	if state == redis.Closed {
+		o.stores.slots.book.Hurry() // none was renewed meanwhile
+	}
+}

@@ -23,6 +23,12 @@ type Verdict struct {
 // order of rules and of replies makes no difference to it, but for which of two
 // rejecting rules is named. A shadow rule's check changes nothing for the request.
 func (q *Question) Verdict() Verdict {
+	if q.over {
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			c.Excused = c.Excused || c.isOver()
+		}
+	}
 	// A rejection stands, whatever became of the other checks.
 	if c := q.first(rejectsAlone); c != nil {
 		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
@@ -50,32 +56,6 @@ func (q *Question) Verdict() Verdict {
 	return v
 }
 
-//go:inline
-func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Rule.Enforced }
-
-//go:inline
-func isUndecided(c *Check) bool { return c.Status == Undecided }
-
-//go:inline
-func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Rule.Enforced }
-func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Rule.Enforced }
-
-//go:inline
-func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
-
-// failsDenying and failsLocally are enforced checks that were not decided, of rules with
-// these failure modes.
-//
-//go:inline
-func failsDenying(c *Check) bool {
-	return enforcedUndecided(c) && c.Rule.Failure == config.FailDeny
-}
-
-//go:inline
-func failsLocally(c *Check) bool {
-	return enforcedUndecided(c) && c.Rule.Failure == config.FailLocal
-}
-
 // several reports whether more than one check rejects the request.
 func (q *Question) several() bool {
 	n := 0
@@ -100,6 +80,36 @@ func (q *Question) delayMicros() (delay int64) {
 	}
 	return delay
 }
+
+// What a check is, for those who look for one of a kind.
+
+//go:inline
+func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Rule.Enforced }
+
+//go:inline
+func isUndecided(c *Check) bool { return c.Status == Undecided }
+
+//go:inline
+func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Rule.Enforced }
+func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Rule.Enforced }
+
+//go:inline
+func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
+
+// failsDenying is an enforced check that was not decided, of a rule with this failure mode.
+//
+//go:inline
+func failsDenying(c *Check) bool {
+	return enforcedUndecided(c) && c.Rule.Failure == config.FailDeny
+}
+
+// isOver reports whether the check's rejection is one that nothing has to pay for: it concludes
+// nothing, also a remembered one, and the other rules are asked.
+func (c *Check) isOver() bool {
+	return c.Rule.Excuses && enforcedRejection(c) && !c.By.Blocks()
+}
+
+func isExcused(c *Check) bool { return c.Excused }
 
 // Outcome is the check's own result, whatever the others say.
 func (c *Check) Outcome() answer.Outcome {
@@ -134,3 +144,32 @@ func (c *Check) rejection() answer.Outcome {
 
 // rejectsAlone reports whether the check is enough to refuse the request.
 func rejectsAlone(c *Check) bool { return enforcedRejection(c) && !c.isOver() }
+
+// first returns the first check of a kind, in rule order, or nil.
+//
+//go:inline
+func (q *Question) first(is func(*Check) bool) *Check {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; is(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// keepsRemembered reports whether remembered rejections that are excused are all that there is: then
+// they need not be asked about again.
+func keepsRemembered(q *Question) bool {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		if c.Status != Allowed && c.Status != Rejected || c.Source == FromMemory && !c.isOver() {
+			return false
+		}
+	}
+	return true
+}
+
+// isUnasked reports whether no store has been asked, or none has said anything yet.
+//
+//go:inline
+func isUnasked(c *Check) bool { return c.Status == Unasked }

@@ -27,7 +27,7 @@ var twoAnHour = algo.Limit{Algorithm: algo.FixedWindow, FromFirstRequest: true, 
 // rule is Store.Decide of a cost of 1 with nothing that can go wrong.
 func rule(t testing.TB, s *Store, p *algo.Plan, tag string, now int64) algo.Ruling {
 	t.Helper()
-	r, err := s.Decide(p, []byte(tag), now, p.Each(1), make([]algo.Decision, len(p.Limits())), true)
+	r, err := s.Decide(p, []byte(tag), now, p.Each(1), make([]algo.Decision, len(p.Limits())), Obey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,17 +74,28 @@ func New(shared SharedData, chance rand.Source, namespace string) *Store {
 // their room. Each let an identity start afresh.
 func (s *Store) Evictions() uint64 { return s.evictions }
 
+// How is what Decide does beside deciding.
+type How uint8
+
+const (
+	// Charge charges what all limits allow, and knows of no penalty.
+	Charge How = iota
+	// Obey is Charge that obeys the plan's penalty, and counts towards it.
+	Obey
+	// Look charges nothing.
+	Look
+)
+
 // Decide decides costs for the limits of p, for the identity that tag names
 // ("<rule>|<identity>"), and charges them if all limits allow theirs. out has one
 // element for each limit. It decides at the ruling's AtMicros, which RefundEach names: it is
 // nowMicros, unless another worker has charged the identity at a slightly later
-// time already. Of the plan's terms it obeys the penalty, if it is to. On an error nothing was
-// charged and out means nothing.
+// time already. On an error nothing was charged and out means nothing.
 func (s *Store) Decide(
-	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, obey bool,
+	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision, how How,
 ) (algo.Ruling, error) {
 	var penalty *algo.Penalty
-	if obey {
+	if how == Obey {
 		penalty = p.Terms().Penalty
 	}
 	r := s.begin(p, tag)
@@ -92,30 +103,12 @@ func (s *Store) Decide(
 		if p.OtherTime(s.identity.atMicros) {
 			return algo.Ruling{}, algo.ErrOtherTime
 		}
-		ruling, changed := s.identity.decide(p, costs, out)
+		ruling, changed := s.identity.decide(p, costs, out, how)
 		if !changed || s.save(&r) {
 			return ruling, nil
 		}
 	}
 	return algo.Ruling{}, r.err
-}
-
-// Peek is Decide without a charge, for a plan without terms: what the limits would say.
-func (s *Store) Peek(
-	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
-) (r algo.Ruling, err error) {
-	rounds := s.begin(p, tag)
-	id := &s.identity
-	if !s.load(&rounds, nowMicros, nil) {
-		return r, rounds.err
-	}
-	if p.OtherTime(id.atMicros) {
-		return r, algo.ErrOtherTime
-	}
-	id.refresh(p, costs, out)
-	r.AtMicros, r.Allowed = id.atMicros, p.Check(id.states, id.atMicros, costs, out)
-	r.Over = r.Allowed && p.OthersPay(out)
-	return r, nil
 }
 
 // RefundEach gives back what a Decide at chargedAtMicros charged, or a part of it. An identity
@@ -162,6 +155,51 @@ func (s *Store) nothing(p *algo.Plan) []int64 {
 		s.zeros = append(s.zeros, 0)
 	}
 	return s.zeros[:len(p.Limits())]
+}
+
+// decide decides for the identity that was loaded. It reports whether anything is to
+// be saved.
+func (id *identity) decide(
+	p *algo.Plan, costs []int64, out []algo.Decision, how How,
+) (r algo.Ruling, changed bool) {
+	r.AtMicros = id.atMicros
+	if id.penalty != nil {
+		id.penaltyState, changed = id.penalty.Rebase(id.penaltyState, id.atMicros)
+		if r.LeftMicros = id.penalty.LeftMicros(id.penaltyState, id.atMicros); r.LeftMicros > 0 {
+			r.By = algo.ByPenalty
+			return r, changed
+		}
+	}
+	changed = p.RebaseFor(id.states, id.atMicros, costs, out) || changed
+	if _, ok := p.Slots(); ok {
+		p.Renew(id.states, id.atMicros, id.holder, id.held)
+	}
+	if how == Look {
+		r.Allowed = p.Check(id.states, id.atMicros, costs, out)
+	} else {
+		r.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
+	}
+	r.Over = r.Allowed && p.OthersPay(out)
+	switch {
+	case how == Look:
+		changed = false
+	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
+		id.consumed, changed = consumed(p.Limits(), out), true
+	case !r.Allowed && id.penalty != nil:
+		r.EarnedMicros, changed = id.strike(), true
+		algo.Earned(out, r.EarnedMicros)
+	}
+	return r, changed
+}
+
+// strike counts a rejection. An identity that has earned a block is one of those that
+// would be given most if it were forgotten.
+func (id *identity) strike() (earnedMicros int64) {
+	id.penaltyState, earnedMicros = id.penalty.Strike(id.penaltyState, id.atMicros)
+	if earnedMicros > 0 {
+		id.consumed = 255
+	}
+	return earnedMicros
 }
 
 // consumed is the share of its capacity that an identity has in use after a

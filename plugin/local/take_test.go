@@ -36,7 +36,7 @@ func (s *Store) Take(
 func (s *Store) TakeEach(
 	p *algo.Plan, tag []byte, nowMicros int64, costs []int64, out []algo.Decision,
 ) (atMicros int64, allowed bool, err error) {
-	r, err := s.Decide(p, tag, nowMicros, costs, out, false)
+	r, err := s.Decide(p, tag, nowMicros, costs, out, Charge)
 	return r.AtMicros, r.Allowed, err
 }
 

@@ -63,6 +63,7 @@ func (s *Set) add(c *config.Rule) {
 		Texts:    answer.NewTexts(c.Name),
 		Terms:    TermsOf(c),
 		HasTerms: c.Overrides || c.Penalty != nil,
+		Excuses:  c.Over != nil && len(c.Over.Limits) == 0,
 		Over:     s.compileOver(c.Over),
 		Response: c.Response,
 		Silent:   c.Silent,

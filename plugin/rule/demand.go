@@ -35,11 +35,6 @@ func (d *Demand) Limit(i int) algo.Limit {
 	return l
 }
 
-// Charges reports whether the request takes anything of any limit.
-//
-//go:inline
-func (d *Demand) Charges() bool { return len(d.Costs) > 0 && slices.Max(d.Costs) > 0 }
-
 // CopyFrom makes d a copy of another demand, in the memory that d has.
 func (d *Demand) CopyFrom(from *Demand) {
 	d.Limits, d.Tag, d.Values = from.Limits, append(d.Tag[:0], from.Tag...), append(d.Values[:0], from.Values...)

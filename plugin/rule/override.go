@@ -1,7 +1,10 @@
 package rule
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/override"
 )
 
@@ -102,7 +105,7 @@ func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.S
 		if n, numbers, ok = override.Next(numbers); !ok {
 			return dst[:begin], false
 		}
-		i := l.named(n.Limit)
+		i := slices.IndexFunc(l.Labels, func(label answer.Label) bool { return override.Names(n.Limit, label.Name) })
 		if i < 0 || seen>>i&1 == 1 || n.Burst > 0 && !l.Limits[i].Algorithm.HasBurst() {
 			return dst[:begin], false
 		}
@@ -115,14 +118,4 @@ func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.S
 		dst[begin+i] = limit.Size()
 	}
 	return dst, true
-}
-
-// named is the place of the limit with an escaped policy name; -1 if there is none.
-func (l *LimitSet) named(escaped string) int {
-	for i := range l.Labels {
-		if override.Names(escaped, l.Labels[i].Name) {
-			return i
-		}
-	}
-	return -1
 }

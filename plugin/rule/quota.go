@@ -47,7 +47,7 @@ func (s *Set) compileQuota(cfg *config.Config) {
 		s.quota.hides[i] = true
 		reports := *s.compiled[i].rule
 		reports.Enforced, reports.Reports = false, true
-		reports.Settle, reports.Over = nil, nil
+		reports.Settle, reports.Over, reports.Excuses = nil, nil, false
 		listed := s.compiled[i]
 		listed.rule = &reports
 		s.quota.listed = append(s.quota.listed, listed)

@@ -59,6 +59,8 @@ type Rule struct {
 	HasTerms bool
 	Settle   *Settle // nil: a charge stands
 	Over     *Over   // nil: whom it rejects gets a 429
+	// Excuses: a request that its limits reject goes on, and nothing pays for it.
+	Excuses bool
 	// Response is the answer to whom it rejects; nil: the configuration's.
 	Response *config.Response
 	Silent   bool // clients see nothing of its limits

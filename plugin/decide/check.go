@@ -1,0 +1,249 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/plugin/slots"
+)
+
+// Status says how far a check has come.
+type Status uint8
+
+// The statuses of a check.
+const (
+	// Unasked: the request was concluded without it, by a remembered rejection.
+	Unasked Status = iota
+	// Waiting: Redis was asked.
+	Waiting
+	// Allowed and Rejected: it was decided.
+	Allowed
+	Rejected
+	// Undecided: Redis will not decide it in time.
+	Undecided
+)
+
+// Source is who decided a check.
+type Source uint8
+
+// The sources of decisions.
+const (
+	FromNone     Source = iota
+	FromRedis           // a script, just now
+	FromMemory          // the deny cache: what Redis said before
+	FromLease           // units that Redis gave this worker
+	FromEmbedded        // the embedded store, where it is the only one
+	FromFallback        // the embedded store, or a remembered override, as Redis did not decide
+	FromLimit           // the limit itself: it is 0
+	FromBurst           // what Redis said to others of a crowd, see overdue.go
+)
+
+// Check is one applying rule's question about the request, and its answer.
+type Check struct {
+	Ask
+	Said
+	charged Charged
+}
+
+// Ask is the demand of a check, and all that a layer sees of it. Question.Keep writes it;
+// calendars and overrides change its sizes.
+type Ask struct {
+	Rule        *rule.Rule
+	rule.Demand             // its Sizes are own, as an override changes them
+	own         []algo.Size // came with the request, in the calendar windows around its time
+	made        *made       // by an operator's override; nil: none is known
+	ahead       rule.Ahead  // what another tier may need of the request
+
+	tells bool         // Redis was told of rejections from memory
+	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go
+	lease *lease.Lease // nil: the limit is not leased
+}
+
+// Said is a store's word on a check. Stores.answer writes it, and what a refund makes of it
+// Check.uncharge; while Redis is asked, the Status alone changes.
+type Said struct {
+	Status    Status
+	Source    Source
+	Decisions []algo.Decision // parallel to Limits.Limits
+	AtMicros  int64           // when it was decided, on the clock of the store that did
+
+	// By is who decided: the limits, or the rule's terms. If it blocks, LeftMicros is
+	// for how long; algo.Never for a block without end.
+	By         algo.By
+	LeftMicros int64
+	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
+	EarnedMicros int64
+	// Excused: the rule's limits reject, and the request goes on all the same. See over.go.
+	Excused bool
+}
+
+// Decided reports whether a store decided the check.
+//
+//go:inline
+func (s *Said) Decided() bool { return s.Status == Allowed || s.Status == Rejected }
+
+// Charged holds the charges of a check, those that a late reply may report included.
+type Charged struct {
+	receipt Receipt    // of the answer
+	sent    sent       // what Redis was sent
+	late    Receipt    // of an answer to that which came after the verdict
+	heard   rule.Heard // what response headers say of the charge
+}
+
+// sent is the charge that Redis was asked for.
+type sent struct {
+	nonce int64
+	// Demand is the check's then. Later the embedded store may have been asked with another.
+	rule.Demand
+}
+
+// shows reports whether the client sees a decision: every one that a store made. An identity
+// that is free of limits sees none.
+func (c *Check) shows(i int) bool {
+	return !c.Decisions[i].Hidden && c.By != algo.ByFree && (c.Source != FromLimit || !c.Decisions[i].Allowed)
+}
+
+// Receipt says what one check has charged, and where: all that a store needs to take it back.
+// The zero Receipt stands for no charge. A Receipt with slots must not be moved.
+type Receipt struct {
+	source      Source
+	rule.Demand              // with the calendar windows that it was charged in
+	atMicros    int64        // when it was charged, on the clock of the store that did
+	nonce       int64        // FromRedis and FromLease: of the call that charged it
+	lease       *lease.Lease // FromLease: which lease the unit is of
+	slot        slots.Slot   // what it occupies until the request is over
+	further     []slots.Slot // what it occupies of further limits
+	self        *Receipt     // where it was filled, for the assertion that there is no copy of it
+}
+
+// How a store's ruling becomes the answer of a check, and its charge a receipt.
+
+// answer notes what a store says of a check. decisions are those of the limits, if they have decided, and
+// nonce is of the charge, if it has one.
+func (s *Stores) answer(
+	q *Question, c *Check, source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64, now Time,
+) {
+	must.Hold(!c.Decided() && source != FromNone, "a check is decided once")
+	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
+	c.Status, c.Excused = Rejected, r.Over
+	if r.Allowed {
+		c.Status = Allowed
+	}
+	switch {
+	case r.By.Blocks():
+		c.block(r.LeftMicros)
+	case r.By == algo.ByFree:
+		for i := range c.Decisions {
+			c.Decisions[i] = algo.Decision{Allowed: true}
+		}
+	default:
+		copy(c.Decisions, decisions)
+		if !r.Allowed || source == FromMemory { // memory charges nothing
+			break
+		}
+		if taken, some := q.taken(c.Demand, r, c.Decisions); some {
+			c.charged.receipt.fill(Receipt{
+				Demand: taken, source: source, atMicros: r.AtMicros, nonce: nonce, lease: c.lease,
+			})
+		}
+	}
+	if c.Values != nil {
+		c.hideAbsent()
+	}
+	if c.Limits.HasSlots && c.charged.receipt.source != FromNone {
+		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
+	}
+}
+
+// taken is a demand with what the limits charge that have admitted it, by a ruling and their decisions. some
+// is false if that is nothing.
+func (q *Question) taken(d rule.Demand, r *algo.Ruling, decisions []algo.Decision) (_ rule.Demand, some bool) {
+	if d.Limits.Pays || d.Limits.Guarantee >= 0 {
+		q.costs, d.Costs = keep(q.costs, d.Costs)
+	}
+	for i := range d.Costs {
+		if d.Limits.Pays && r.Over != (i >= d.Limits.Own) || i == d.Limits.Guarantee && decisions[i].Hidden {
+			d.Costs[i] = 0 // the other list has paid, or the pool has
+		}
+		some = some || d.Costs[i] > 0
+	}
+	return d, some
+}
+
+// block makes all limits of a check reject, for as long as a block lasts.
+func (c *Check) block(leftMicros int64) {
+	c.LeftMicros = leftMicros
+	reset := max(leftMicros, 0)
+	for i := range c.Decisions {
+		bounds := algo.Bounds{}
+		if c.Sizes != nil {
+			bounds = c.Sizes[i].Bounds
+		}
+		c.Decisions[i] = algo.Decision{
+			ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: leftMicros,
+			BeginsMicros: bounds[1], EndsMicros: bounds[2],
+		}
+	}
+}
+
+// hideAbsent hides the limits that do not apply, as the request has no value for their "per".
+func (c *Check) hideAbsent() {
+	for i := range c.Decisions {
+		if _, applies := c.Limits.ValuesOf(c.Values, i); !applies {
+			c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
+		}
+	}
+}
+
+// fill makes r the receipt of a charge. What it was the receipt of has been given back.
+func (r *Receipt) fill(with Receipt) {
+	must.Hold(r.source == FromNone, "a receipt is not overwritten: its charge would be lost")
+	*r = with
+	if must.On {
+		r.self = r
+	}
+}
+
+// void makes r the receipt of nothing, as its charge is given back or stands for good.
+func (r *Receipt) void() {
+	must.Hold(!must.On || r.source == FromNone || r.self == r, "a receipt stays where it is, and is given back once")
+	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
+	*r = Receipt{}
+}
+
+// uncharge makes the decisions on a check those that would hold without its charge.
+func (c *Check) uncharge() {
+	if c.charged.receipt.source == FromNone {
+		return
+	}
+	for j := range c.Decisions {
+		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.Costs[j])
+	}
+}
+
+// keep makes a check one of a demand, but for its tag, in the memory of the question.
+func (q *Question) keep(c *Check, d *rule.Demand) {
+	c.Limits = d.Limits
+	q.costs, c.Costs = keep(q.costs, d.Costs)
+	q.tags, c.Values = keep(q.tags, d.Values)
+	q.sizes, c.Sizes = keep(q.sizes, d.Sizes)
+	c.own = c.Sizes
+	n := len(q.decisions) + len(d.Limits.Limits)
+	q.decisions = slices.Grow(q.decisions, len(d.Limits.Limits))[:n]
+	c.Decisions = q.decisions[n-len(d.Limits.Limits) : n : n]
+	clear(c.Decisions)
+}
+
+// keep copies list to the end of memory. It returns memory and the copy, which is
+// nil if there is nothing to copy.
+func keep[T any](memory, list []T) (grown, kept []T) {
+	if len(list) == 0 {
+		return memory, nil
+	}
+	begin := len(memory)
+	memory = append(memory, list...)
+	return memory, memory[begin:len(memory):len(memory)]
+}

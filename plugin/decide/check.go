@@ -38,7 +38,7 @@ const (
 	FromEmbedded        // the embedded store, where it is the only one
 	FromFallback        // the embedded store, or a remembered override, as Redis did not decide
 	FromLimit           // the limit itself: it is 0
-	FromBurst           // what Redis said to others of a crowd, see overdue.go
+	FromBurst           // what Redis said to others of a crowd, see overload.go
 )
 
 // Check is one applying rule's question about the request, and its answer.
@@ -58,7 +58,7 @@ type Ask struct {
 	ahead       rule.Ahead  // what another tier may need of the request
 
 	tells bool         // Redis was told of rejections from memory
-	lent  bool         // the failure mode let it go with units that Redis had left, see burst.go
+	lent  bool         // the failure mode let it go with units that Redis had left, see overload.go
 	lease *lease.Lease // nil: the limit is not leased
 }
 

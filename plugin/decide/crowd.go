@@ -15,7 +15,7 @@ import (
 // rest, as the worker remembers rejections.
 //
 // A request that is kept back waits no longer than one that Redis was asked about: for the
-// timeout, from its arrival on. Then the worker decides it without Redis, see overdue.go.
+// timeout, from its arrival on. Then the worker decides it without Redis, see overload.go.
 
 const (
 	// maxRepeats is how many requests have commands in the pipe before others of the same

@@ -2,15 +2,16 @@
 // answer, the verdict, and the charges.
 //
 // A Question holds one Check for each rule that applies. A Check has three parts: Ask, what the
-// rule asks for; Said, what a store says of it; Charged, what it has charged. Stores asks its
-// layers, in the order of ask.go: limits of 0, leases, the memory of rejections, Redis, the
-// embedded store. A layer owns its state, sees one Check, and answers with an algo.Ruling,
-// which becomes the Check's answer in one place. When every check has its answer, or will get
-// none, Verdict says what to do with the request, and Stores updates the stores: if one check
-// rejects, it gives back the charges of the others.
+// rule asks for; Said, what a store says of it; Charged, what it has charged. request.go is the way
+// of a request from top to bottom: Stores asks its layers, limits of 0, leases, the memory of
+// rejections, Redis, the embedded store. A layer owns its state, sees one Check, and answers with an
+// algo.Ruling, which becomes the Check's answer in one place. When every check has its answer, or
+// will get none, Verdict says what to do with the request, and Stores updates the stores: if one
+// check rejects, it gives back the charges of the others.
 //
-// To add a layer that answers: a type in a file of its own, a field of Stores, and its
-// place in the order of ask.go. What a layer does at a later step is in the same file.
+// To add a feature: a type in a file of its own, a field of Stores, and a case in each of the five
+// moments of features.go that it matters to: before Redis is asked, as it is asked, when it has
+// replied, when the request is concluded, and when it has ended.
 //
 // Three things hold whatever happens to a request:
 //   - It leaves each State by the one table of transitions in state.go.

@@ -28,11 +28,10 @@ const (
 func featuresOf(cfg *config.Config, rules *rule.Set) [][]feature {
 	all := make([][]feature, len(rules.LimitSets))
 	for i, set := range rules.LimitSets {
-		redis := cfg.Redis != nil
 		for f, has := range [...]bool{
-			overrideFeature: redis && hasOverrides(set.Rule), leaseFeature: redis && isLeased(set), penaltyFeature: redis && hasPenalty(set.Rule),
+			overrideFeature: hasOverrides(set.Rule), leaseFeature: isLeased(set), penaltyFeature: hasPenalty(set.Rule),
 		} {
-			if has {
+			if has && cfg.Redis != nil {
 				all[i] = append(all[i], feature(f))
 			}
 		}

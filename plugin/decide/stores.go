@@ -50,7 +50,8 @@ type Stores struct {
 // is only drawn from before newStores returns.
 func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record Recorder, chance rand.Source) *Stores {
 	s := &Stores{
-		record: record, order: orderOf(cfg, rules), features: featuresOf(cfg, rules), calendars: newCalendars(rules), slots: newInFlight(rules, chance),
+		record: record, order: orderOf(cfg, rules), features: featuresOf(cfg, rules),
+		calendars: newCalendars(rules), slots: newInFlight(rules, chance),
 	}
 	s.embedded = embedded{
 		store: store, record: record, book: s.slots.book,

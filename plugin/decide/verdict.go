@@ -87,9 +87,6 @@ func (q *Question) delayMicros() (delay int64) {
 func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Rule.Enforced }
 
 //go:inline
-func isUndecided(c *Check) bool { return c.Status == Undecided }
-
-//go:inline
 func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Rule.Enforced }
 func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Rule.Enforced }
 

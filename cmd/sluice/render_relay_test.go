@@ -57,7 +57,7 @@ func TestRenderRelay(t *testing.T) {
 				"address: r, port_value: 1", "address: 127.0.0.1, port_value: 2", `auth_username: {inline_string: "u"}`,
 				`exact: "spiffe://a/b"`, `exact: "spiffe://a/c"`,
 			},
-			lacks: []string{"sa/gateway"}, notes: note + "REDIS_PASSWORD",
+			lacks: []string{"sa/gateway"}, notes: note + "REDIS_PASSWORD, and goes over the network in clear",
 		},
 		{
 			name: "a primary with a replica", args: "--redis r:1,s:1 --redis-password-env PW --allow spiffe://a/b",
@@ -69,7 +69,7 @@ func TestRenderRelay(t *testing.T) {
 			contains: []string{
 				"name: envoy.clusters.redis", "enable_redirection: true", "sni: r", "address: s, port_value: 1",
 			},
-			notes: note + "REDIS_PASSWORD",
+			notes: note + "REDIS_PASSWORD\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

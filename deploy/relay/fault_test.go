@@ -3,9 +3,10 @@ package relay_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,24 +129,78 @@ func left(relay *envoytest.Envoy) error {
 	return nil
 }
 
-// drain does what the preStop hook of the Deployment does, but for the wait at its end.
+// drain does what the preStop hook of the Deployment does, and waits for what it waits for.
 func drain(t *testing.T, relay *envoytest.Envoy) {
 	t.Helper()
 	template, err := os.ReadFile("../chart/templates/relay-deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, script, found := strings.Cut(string(template), "- bash\n              - -c\n              - |\n")
-	script, _, ended := strings.Cut(script, "sleep 15\n")
-	if !found || !ended {
+	if !strings.Contains(string(template), "preStop: {httpGet: {path: /drain, port: 9903}}") {
 		t.Fatal("the chart's Deployment has no such preStop hook")
 	}
-	admin := strings.Replace(strings.TrimPrefix(relay.Admin, "http://"), ":", "/", 1)
-	script = strings.Replace(script, "127.0.0.1/9901", admin, 1)
-	out, err := exec.Command("bash", "-c", script).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "200 OK") {
-		t.Fatalf("%s: %v\n%s", script, err, out)
+	status, _ := fetch(t, http.MethodGet, listenerURL(t, relay, "drain")+"/drain")
+	testenv.Same(t, "status of /drain", status, http.StatusOK)
+}
+
+// listenerURL is where another listener of a relay listens, at a port that the system chose.
+func listenerURL(t *testing.T, relay *envoytest.Envoy, name string) string {
+	t.Helper()
+	_, text := fetch(t, http.MethodGet, relay.Admin+"/listeners")
+	_, addr, _ := strings.Cut(text, name+"::")
+	addr, _, found := strings.Cut(addr, "\n")
+	if !found {
+		t.Fatalf("no listener %q in %s", name, text)
 	}
+	return "http://" + addr
+}
+
+func fetch(t *testing.T, method, url string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// TestWatched: a relay shows its metrics and whether it is ready at a port of its own, and nothing else of its
+// admin interface.
+func TestWatched(t *testing.T) {
+	t.Parallel()
+	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
+	stats := listenerURL(t, relay, "stats")
+	for _, c := range []struct {
+		method, path string
+		status       int
+		has          string
+	}{
+		{http.MethodGet, "/ready", http.StatusOK, "LIVE"},
+		{http.MethodGet, "/stats/prometheus", http.StatusOK, `cluster_membership_healthy{envoy_cluster_name="redis"} 1`},
+		{http.MethodGet, "/stats/prometheus?filter=redis", http.StatusOK, "envoy_redis_downstream_cx_active"},
+		{http.MethodPost, "/ready", http.StatusNotFound, ""},
+		{http.MethodPost, "/stats/prometheus", http.StatusNotFound, ""},
+		{http.MethodGet, "/config_dump", http.StatusNotFound, ""},
+		{http.MethodPost, "/quitquitquit", http.StatusNotFound, ""},
+		{http.MethodGet, "/drain", http.StatusNotFound, ""},
+	} {
+		status, text := fetch(t, c.method, stats+c.path)
+		testenv.Same(t, c.method+" "+c.path, status, c.status)
+		testenv.Same(t, c.method+" "+c.path+" has "+c.has, strings.Contains(text, c.has), true)
+	}
+	drain(t, relay)
+	testenv.Wait(t, patience, func() error { return left(relay) })
+	status, _ := fetch(t, http.MethodGet, stats+"/ready")
+	testenv.Same(t, "status of /ready, which liveness asks, of a relay that drains", status, http.StatusOK)
 }
 
 // TestRedisDropsRelays: Redis closes its clients' connections behind the relay.

@@ -115,6 +115,9 @@ func TestShipped(t *testing.T) {
 	if denied := relay.Stats("http.relay.rbac.denied")["http.relay.rbac.denied"]; denied == 0 {
 		t.Error("the relay has refused nothing")
 	}
+	_, metrics := fetch(t, http.MethodGet, listenerURL(t, relay, "stats")+"/stats/prometheus?filter=rbac")
+	alerted := `envoy_http_rbac_denied{envoy_http_conn_manager_prefix="relay"}`
+	testenv.Same(t, "that its metrics have "+alerted, strings.Contains(metrics, alerted), true)
 }
 
 // TestNoSecret: what the limiter runs with has no password, and no Wasm but the limiter.

@@ -51,6 +51,14 @@ func (e *Envoy) another() *envoyconf.Config {
 	const address = "static_resources/listeners/0/address/socket_address"
 	c.Set(address, map[string]any{"address": "127.0.0.1", "port_value": e.port})
 	c.Set("admin/address/socket_address/port_value", e.admin)
+	if e.opts.File == relayFile {
+		for _, name := range []string{"stats", "drain"} { // beside those of other relays
+			c.Set("static_resources/listeners/"+name+"/address/socket_address",
+				map[string]any{"address": "127.0.0.1", "port_value": 0})
+		}
+		c.Set("static_resources/clusters/admin/load_assignment/endpoints",
+			c.Endpoints([]string{fmt.Sprintf("127.0.0.1:%d", e.admin)}))
+	}
 	if e.opts.Edit != nil {
 		e.opts.Edit(c)
 	}

@@ -16,6 +16,7 @@ var ThroughRelay = os.Getenv("RELAY") == "1"
 
 // Where relay.yaml has what tests change.
 const (
+	relayFile     = "deploy/relay/relay.yaml"
 	relayListener = "static_resources/listeners/relay"
 	relayChain    = relayListener + "/filter_chains/0"
 	relayFilters  = relayChain + "/filters/0/typed_config/http_filters"
@@ -34,7 +35,7 @@ func Plain(c *envoyconf.Config) {
 // that are not known. It waits for Redis for as long as they do.
 func NewRelay(t testing.TB, redis string, edit func(*envoyconf.Config)) *Envoy {
 	t.Helper()
-	return Start(t, Options{File: "deploy/relay/relay.yaml", Workers: 1, Edit: func(c *envoyconf.Config) {
+	return Start(t, Options{File: relayFile, Workers: 1, Edit: func(c *envoyconf.Config) {
 		Plain(c)
 		c.SetRedis(redis)
 		c.Delete(relayRedis + "/typed_extension_protocol_options")

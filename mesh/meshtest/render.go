@@ -78,6 +78,37 @@ func Read(t *testing.T, file string) (values Values, namespace string) {
 // Template does what "helm template" does. An error is one of the values' schema, or of a template.
 func Template(t *testing.T, namespace string, values Values) (string, error) {
 	t.Helper()
+	texts, err := rendered(t, namespace, values)
+	if err != nil {
+		return "", err
+	}
+	var documents []string
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		text := strings.TrimSpace(texts[name])
+		if path.Ext(name) == ".yaml" && text != "" {
+			documents = append(documents, text)
+		}
+	}
+	return strings.Join(documents, "\n---\n") + "\n", nil
+}
+
+// Notes is what "helm upgrade --install" says of deploy/<file> when all is applied.
+func Notes(t *testing.T, file string, sets ...Values) string {
+	t.Helper()
+	values, namespace := Read(t, file)
+	for _, set := range sets {
+		values = merged(values, set)
+	}
+	texts, err := rendered(t, namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts["sluice/templates/NOTES.txt"]
+}
+
+// rendered are the chart's files.
+func rendered(t *testing.T, namespace string, values Values) (map[string]string, error) {
+	t.Helper()
 	chart, err := loader.Load(Chart(t))
 	if err != nil {
 		t.Fatal(err)
@@ -85,20 +116,9 @@ func Template(t *testing.T, namespace string, values Values) (string, error) {
 	release := common.ReleaseOptions{Name: "sluice", Namespace: namespace, IsInstall: true}
 	all, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	rendered, err := engine.Render(chart, all)
-	if err != nil {
-		return "", err
-	}
-	var documents []string
-	for _, name := range slices.Sorted(maps.Keys(rendered)) {
-		text := strings.TrimSpace(rendered[name])
-		if path.Ext(name) == ".yaml" && text != "" {
-			documents = append(documents, text)
-		}
-	}
-	return strings.Join(documents, "\n---\n") + "\n", nil
+	return engine.Render(chart, all)
 }
 
 // Fill is a file with each @NAME@ replaced.

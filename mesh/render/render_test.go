@@ -65,6 +65,7 @@ func TestRelay(t *testing.T) {
 				want := parse(t, string(alone.YAML))
 				envoytest.Plain(want)
 				want.Set(auth, map[string]any{"filename": "/etc/sluice/redis/password"})
+				want.Set("static_resources/listeners/drain/address/socket_address/address", "0.0.0.0")
 				pod := kinds(t, meshtest.Render(t, file, meshtest.Values{"redis": more}))["ConfigMap/sluice-relay"]
 				if got := parse(t, pod.Get("data/envoy.yaml").(string)).Get(""); !reflect.DeepEqual(got, want.Get("")) {
 					t.Errorf("the relay is\n%v, want\n%v", got, want.Get(""))
@@ -165,6 +166,85 @@ func TestRestricted(t *testing.T) {
 		if strings.HasPrefix(field, "host") {
 			t.Errorf("the pod has %s", field)
 		}
+	}
+}
+
+// TestInMesh: the relay's pods are in Istio's mesh, without which its policies hold nobody to anything, and
+// nowhere else.
+func TestInMesh(t *testing.T) {
+	ambient := meshtest.Values{"relay": meshtest.Values{"dataPlane": "ambient"}}
+	for _, c := range []struct {
+		file        string
+		set         meshtest.Values
+		label, want any
+	}{
+		{"istio/relay.yaml", nil, "sidecar.istio.io/inject", "true"},
+		{"istio/relay.yaml", ambient, "istio.io/dataplane-mode", "ambient"},
+		{"relay/kubernetes.yaml", nil, "", nil},
+		{"envoy-gateway/relay.yaml", nil, "", nil},
+	} {
+		want := map[string]any{"app": "sluice-relay"}
+		if c.want != nil {
+			want[c.label.(string)] = c.want
+		}
+		all := kinds(t, meshtest.Render(t, c.file, c.set))
+		labels := all["Deployment/sluice-relay"].Get("spec/template/metadata/labels")
+		testenv.Same(t, c.file+": labels", fmt.Sprint(labels), fmt.Sprint(want))
+	}
+	policy := kinds(t, meshtest.Render(t, "istio/relay.yaml"))["AuthorizationPolicy/sluice-relay"]
+	rules := policy.Get("spec/rules").([]any)
+	testenv.Same(t, "ports that identities may ask", fmt.Sprint(rules[0].(map[string]any)["to"]),
+		"[map[operation:map[ports:[9000]]]]")
+	testenv.Same(t, "what anybody may", fmt.Sprint(rules[1]), "map[to:[map[operation:map[ports:[9902]]]]]")
+}
+
+// TestWatched: a relay has a port for metrics, a liveness probe, and a preStop hook without a shell.
+func TestWatched(t *testing.T) {
+	for _, file := range relays {
+		all := kinds(t, meshtest.Render(t, file))
+		pod, network := all["Deployment/sluice-relay"], all["NetworkPolicy/sluice-relay"]
+		const envoy = "spec/template/spec/containers/envoy/"
+		testenv.Same(t, file+": liveness", pod.Get(envoy+"livenessProbe/httpGet/path"), any("/ready"))
+		testenv.Same(t, file+": preStop", fmt.Sprint(pod.Get(envoy+"lifecycle/preStop")),
+			"map[httpGet:map[path:/drain port:9903]]")
+		testenv.Same(t, file+": shell", strings.Contains(fmt.Sprint(pod.Get("")), "bash"), false)
+		annotations := pod.Get("spec/template/metadata/annotations").(map[string]any)
+		testenv.Same(t, file+": what Prometheus reads", annotations["prometheus.io/port"], any("9902"))
+		allowed := fmt.Sprint(network.Get("spec/ingress"))
+		testenv.Same(t, file+": metrics are open", strings.Contains(allowed, "map[port:9902]"), true)
+		testenv.Same(t, file+": /drain is not", strings.Contains(allowed, "9903"), false)
+	}
+}
+
+// TestSecretNeeded: a Secret that is missing keeps a pod from starting, in every form.
+func TestSecretNeeded(t *testing.T) {
+	tls := meshtest.Values{"redis": meshtest.Values{"tls": meshtest.Values{"enabled": true, "caSecret": "ca"}}}
+	for _, file := range slices.Concat(limiters, relays) {
+		text := meshtest.Render(t, file, tls)
+		testenv.Same(t, file+": optional", strings.Contains(text, "optional"), false)
+		if slices.Contains(relays, file) {
+			testenv.Same(t, file+": secrets", strings.Count(text, "secret: {secretName: "), 2)
+		}
+	}
+}
+
+// TestNotes: Helm warns of a password that goes over the network in clear.
+func TestNotes(t *testing.T) {
+	const warns = "goes over the network in clear"
+	tls := meshtest.Values{"redis": meshtest.Values{"tls": meshtest.Values{"enabled": true}}}
+	password := meshtest.Values{"redis": meshtest.Values{"passwordEnv": "PW"}}
+	for _, c := range []struct {
+		file string
+		sets []meshtest.Values
+		want bool
+	}{
+		{"istio/relay.yaml", nil, true},
+		{"relay/kubernetes.yaml", []meshtest.Values{tls}, false},
+		{"istio/gateway.yaml", []meshtest.Values{password}, true},
+		{"istio/gateway.yaml", []meshtest.Values{password, tls}, false},
+		{"istio/gateway-relay.yaml", nil, false},
+	} {
+		testenv.Same(t, c.file+" warns", strings.Contains(meshtest.Notes(t, c.file, c.sets...), warns), c.want)
 	}
 }
 
@@ -315,12 +395,30 @@ func TestSchema(t *testing.T) {
 		"a relay without an Envoy":    {meshtest.Values{"component": "relay", "platform": "kubernetes"}, "image"},
 		"a limiter of no mesh":        {meshtest.Values{"platform": "kubernetes"}, "platform"},
 		"a cluster for Envoy Gateway": {clusterAtGateway, "cluster"},
+		"strict HTTP at a waypoint":   {targeted("strictHTTP"), "select pods by labels"},
+		"a log at a waypoint":         {targeted("accessLog"), "accessLogFormat in the mesh's configuration"},
+		"a bootstrap at a waypoint":   {targeted("bootstrap"), "take the metric_relabel_configs"},
+		"strict HTTP of a relay":      {strictRelay, "set it in the limiters' values"},
 	} {
 		_, err := meshtest.Template(t, "n", c.values)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.says)
 		}
 	}
+}
+
+// targeted sets a value of istio beside targetRefs.
+func targeted(name string) meshtest.Values {
+	waypoint := []any{meshtest.Values{"group": "", "kind": "Service", "name": "reviews"}}
+	return meshtest.Values{
+		"image": "oci://r/s:1", "config": meshtest.Values{"rules": []any{meshtest.Values{"name": "a"}}},
+		"istio": meshtest.Values{"targetRefs": waypoint, name: true},
+	}
+}
+
+var strictRelay = meshtest.Values{
+	"component": "relay", "relay": meshtest.Values{"image": "e", "allow": []any{"a"}},
+	"istio": meshtest.Values{"strictHTTP": true},
 }
 
 var clusterAtGateway = meshtest.Values{

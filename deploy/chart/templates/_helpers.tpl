@@ -282,6 +282,65 @@ static_resources:
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
 
+  # For Prometheus and probes: the metrics, and /ready. Nothing else of the admin interface is here.
+  - name: stats
+    address: {socket_address: {address: 0.0.0.0, port_value: 9902}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: stats
+          route_config:
+            virtual_hosts:
+            - name: stats
+              domains: ["*"]
+              routes:
+              - match: {path: /stats/prometheus, headers: [{name: ":method", string_match: {exact: GET}}]}
+                route: {cluster: admin}
+              - match: {path: /ready, headers: [{name: ":method", string_match: {exact: GET}}]}
+                route: {cluster: admin}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+
+  # A preStop hook that needs no shell: GET /drain takes no new streams, and answers when those there
+  # are have had 15 s to rotate away. "inboundonly": redis_proxy must go on. The NetworkPolicy lets
+  # kubelet alone come here.
+  - name: drain
+    address: {socket_address: {address: 0.0.0.0, port_value: 9903}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: drain
+          route_config:
+            virtual_hosts:
+            - name: drain
+              domains: ["*"]
+              routes:
+              - match: {path: /drain}
+                direct_response: {status: 200}
+          http_filters:
+          - name: envoy.filters.http.lua
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+              default_source_code:
+                inline_string: |
+                  function envoy_on_request(request)
+                    local path = "/drain_listeners?graceful&inboundonly"
+                    request:httpCall("admin", {[":method"] = "POST", [":path"] = path, [":authority"] = "relay"}, "", 5000)
+                  end
+          - name: envoy.filters.http.fault
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault
+              delay: {fixed_delay: 15s, percentage: {numerator: 100}}
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+
   - name: redis_proxy
     internal_listener: {}
     filter_chains:
@@ -302,6 +361,14 @@ static_resources:
           prefix_routes: {catch_all_route: {cluster: redis}}
 
   clusters:
+  - name: admin
+    type: STATIC
+    load_assignment:
+      cluster_name: admin
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 9901}}}
+
   - name: redis_proxy
     type: STATIC
     load_assignment:

@@ -252,7 +252,7 @@ func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
 		}
 		if a.Limits.Plan.Decide(states, now, costs, out) {
 			after[tag] = states
-		} else if a.Rule.Mode == config.Enforce {
+		} else if a.Rule.Enforced {
 			admitted = false
 		}
 	}

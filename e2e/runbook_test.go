@@ -40,6 +40,7 @@ func TestTurnItOff(t *testing.T) {
 		}
 	}
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "`+password+`"},
+		"deny_cache": {"size": 0},
 		"rules": [{"name": "r", "key": [], "limits": [{"algorithm": "gcra", "limit": 1, `+long+`}]}]}`,
 		envoytest.Options{Redis: []string{server.Addr}})
 	testenv.Same(t, "the first request", get(t, s.URL).status, http.StatusOK)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -137,7 +138,11 @@ func Relay(o *Options) (Result, error) {
 	relayRedis(t, o, p, nodes)
 	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: p.notes()}, err
+	notes := p.notes()
+	if !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() }) {
+		notes[0] += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
+	}
+	return Result{YAML: out, Notes: notes}, err
 }
 
 // relayRedis sets how a relay reaches Redis, and enters it. Among several servers it asks the primary, as

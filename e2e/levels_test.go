@@ -3,6 +3,9 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -11,18 +14,30 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// stored is a recipe with a Redis, and windows that do not end meanwhile.
-func stored(t *testing.T, heading string) string {
+// reference is a rule with the limits that docs/configuration.md shows under a heading.
+func reference(t *testing.T, heading, name, key string) string {
 	t.Helper()
-	text := cookbook(t, heading)
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?s)\n### " + heading + "\n.*?```json limits\n(.*?)```").FindSubmatch(page)
+	if example == nil {
+		t.Fatalf("no limits under %q", heading)
+	}
+	return fmt.Sprintf(`{"rules": [{"name": %q, "key": %s, "limits": %s}]}`, name, key, example[1])
+}
+
+// stored gives a configuration a Redis, and windows that do not end meanwhile.
+func stored(text string) string {
 	text = strings.NewReplacer(`"1m"`, `"366d"`, `"1s"`, `"366d"`).Replace(text)
 	return strings.Replace(text, "{", "{"+patient+bothHeaders, 1)
 }
 
-// TestCookbookLevels: a member who is refused takes nothing from anybody, and each level holds.
-func TestCookbookLevels(t *testing.T) {
+// TestLevels: a member who is refused takes nothing from anybody, and each level holds.
+func TestLevels(t *testing.T) {
 	t.Parallel()
-	s := start(t, stored(t, "Organisation, team and user"), envoytest.Options{})
+	s := start(t, stored(reference(t, "Levels", "by-org", `[{"header": "x-org", "default": "none"}]`)), envoytest.Options{})
 	member := func(team, user string) []string {
 		return []string{"x-org: acme", "x-team: " + team, "x-user: " + user}
 	}
@@ -30,7 +45,7 @@ func TestCookbookLevels(t *testing.T) {
 	expectTally(t, "one member", got, tally{http.StatusOK: 20, http.StatusTooManyRequests: 40})
 	r := get(t, s.URL, member("blue", "bob")...)
 	expectHeaders(t, r, map[string]string{"x-ratelimit-limit": "200", "x-ratelimit-remaining": "179"})
-	for _, member := range []string{`"org";r=979;`, `"team";r=179;`, `"member";r=19;`} {
+	for _, member := range []string{`"org";r=979;`, `"team";r=179;`, `"user";r=19;`} {
 		if shown := r.header.Get("ratelimit"); !strings.Contains(shown, member) {
 			t.Errorf("ratelimit is %s, want %s in it", shown, member)
 		}
@@ -50,7 +65,7 @@ func TestCookbookLevels(t *testing.T) {
 	keys := s.client.Keys(ctx, "rl:{by-org|acme}:*").Val()
 	for _, want := range []string{
 		"rl:{by-org|acme}:gcra:366d", "rl:{by-org|acme}:gcra:366d:per:team|blue",
-		"rl:{by-org|acme}:gcra:366d:per:member|red|ann",
+		"rl:{by-org|acme}:gcra:366d:per:user|red|ann",
 	} {
 		if !strings.Contains(" "+strings.Join(keys, " ")+" ", " "+want+" ") {
 			t.Errorf("the keys are %q, want %s among them", keys, want)
@@ -70,12 +85,12 @@ func awaitAdmitted(t *testing.T, upstream *envoytest.Upstream, want int) {
 	})
 }
 
-// TestCookbookCeiling: bulk requests stop at four fifths, critical ones at the limit.
-func TestCookbookCeiling(t *testing.T) {
+// TestCeilings: bulk requests stop at four fifths, critical ones at the limit.
+func TestCeilings(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})
 	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-open }))
-	s := start(t, stored(t, "Critical and bulk"), envoytest.Options{Upstream: upstream.Addr})
+	s := start(t, stored(cookbook(t, "Critical and bulk")), envoytest.Options{Upstream: upstream.Addr})
 	var group sync.WaitGroup
 	hold := func(n int, headers ...string) {
 		for range n {
@@ -96,10 +111,10 @@ func TestCookbookCeiling(t *testing.T) {
 	group.Wait()
 }
 
-// TestCookbookGuarantees: a flooder gets the pool, and each tenant its guarantee all the same.
-func TestCookbookGuarantees(t *testing.T) {
+// TestGuarantees: a flooder gets the pool, and each tenant its guarantee all the same.
+func TestGuarantees(t *testing.T) {
 	t.Parallel()
-	s := start(t, stored(t, "Tenants with guarantees"), envoytest.Options{})
+	s := start(t, stored(reference(t, "Guarantees", "fleet", "[]")), envoytest.Options{})
 	got := burst(t, 300, 16, []string{s.URL}, "x-tenant: flooder")
 	expectTally(t, "the flooder", got, tally{http.StatusOK: 200, http.StatusTooManyRequests: 100})
 	for n := range 9 {
@@ -111,14 +126,17 @@ func TestCookbookGuarantees(t *testing.T) {
 	expectHeaders(t, r, map[string]string{"ratelimit-policy": `"pool";q=200;w=6324480`})
 }
 
-// TestCookbookSlotsOfUsers: a tenant's users have slots of their own, and give them back.
-func TestCookbookSlotsOfUsers(t *testing.T) {
+// TestSlotsOfUsers: a tenant's users have slots of their own, and give them back.
+func TestSlotsOfUsers(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})
 	release := sync.OnceFunc(func() { close(open) })
 	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-open }))
 	t.Cleanup(release) // the upstream waits for its requests, also if the test fails
-	s := start(t, stored(t, "Requests at once, per user of a tenant"), envoytest.Options{Upstream: upstream.Addr})
+	s := start(t, stored(`{"rules": [{"name": "in-flight", "key": [{"header": "x-tenant"}], "limits": [
+		{"name": "tenant", "algorithm": "concurrency", "limit": 40},
+		{"name": "user", "algorithm": "concurrency", "limit": 4, "per": [{"header": "x-user"}]}]}]}`),
+		envoytest.Options{Upstream: upstream.Addr})
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() { get(t, s.URL, "x-tenant: t", "x-user: ann") })

@@ -37,7 +37,8 @@ func stored(text string) string {
 // TestLevels: a member who is refused takes nothing from anybody, and each level holds.
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	s := start(t, stored(reference(t, "Levels", "by-org", `[{"header": "x-org", "default": "none"}]`)), envoytest.Options{})
+	limits := reference(t, "Levels", "by-org", `[{"header": "x-org", "default": "none"}]`)
+	s := start(t, stored(limits), envoytest.Options{})
 	member := func(team, user string) []string {
 		return []string{"x-org: acme", "x-team: " + team, "x-user: " + user}
 	}

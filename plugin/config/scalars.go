@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/text"
 	"github.com/tidwall/gjson"
 )
 
@@ -119,4 +121,128 @@ func wholeNumber(raw string) (n int64, ok bool) {
 func clampedInt(s string) int {
 	n, _ := strconv.ParseInt(s, 10, 32) // one that does not fit is the nearest that does
 	return int(max(-1e9, min(1e9, n)))
+}
+
+// Units of time in microseconds.
+const (
+	millisecond = 1_000
+	second      = 1_000 * millisecond
+	minute      = 60 * second
+	hour        = 60 * minute
+	day         = 24 * hour
+)
+
+// maxDurationMicros is where parseDuration saturates: about 285 years, beyond
+// every bound.
+//
+// Bound: us that a duration can spell. Beyond it, the duration counts as this long, which every
+// field refuses. Protects sums from overflowing.
+const maxDurationMicros = 9_000_000_000_000_000
+
+// parseDuration reads whole numbers with units, such as "500ms" or "1m30s",
+// each unit at most once and the larger first. The result is in microseconds;
+// beyond maxDurationMicros it is maxDurationMicros.
+func parseDuration(spelled string) (micros int64, ok bool) {
+	rest := spelled
+	for _, unit := range algo.DurationUnits {
+		digits := 0
+		for digits < len(rest) && text.IsDigit(rest[digits]) {
+			digits++
+		}
+		after, found := strings.CutPrefix(rest[digits:], unit.Name)
+		// "5ms" is not "5m" followed by "s".
+		if digits == 0 || !found || unit.Name == "m" && strings.HasPrefix(after, "s") {
+			continue
+		}
+		count, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil || count > (maxDurationMicros-micros)/unit.Micros {
+			micros = maxDurationMicros
+		} else {
+			micros += count * unit.Micros
+		}
+		rest = after
+	}
+	return micros, spelled != "" && rest == ""
+}
+
+// FormatDuration spells a whole number of milliseconds, given in microseconds,
+// in the one canonical way, as in Redis keys.
+func FormatDuration(micros int64) string { return algo.FormatDuration(micros) }
+
+// The bounds and defaults in the tables of fields that are in no other package.
+
+// maxCount bounds counts that need no bound of their own.
+//
+// Bound: of `max_pending`, `failures`, `segments`, `per`. Beyond it, the configuration is refused.
+// Protects arithmetic.
+const maxCount = 1_000_000_000
+
+// Bound: number of Redis' database. Beyond it, the configuration is refused. Protects the
+// connection: no Redis has more.
+const maxDatabase = 1<<31 - 1
+
+const (
+	// Bound: us that a request waits for Redis, unless `timeout` says otherwise. Beyond it, the
+	// failure mode decides. Protects requests from a Redis that hangs.
+	defaultTimeoutMicros = 50 * millisecond
+	// Bound: us of `timeout`. Beyond it, the configuration is refused. Protects requests.
+	maxTimeoutMicros = minute
+	// Bound: requests with commands in a worker's pipe, unless `max_pending` says otherwise. Beyond
+	// it, further requests wait in the worker. Protects Redis and the worker's memory.
+	defaultMaxPending = 4096
+	// Bound: failures in a row, unless `failures` says otherwise. Beyond it, the breaker opens.
+	// Protects requests from waiting for a Redis that fails.
+	defaultFailures = 5
+)
+
+// Bound: us that a queue holds a request, unless `max_delay` says otherwise. Beyond it, the request
+// is refused. Protects clients from waits without end.
+const defaultMaxDelayMicros = 30 * second
+
+// Bound: us of `max_delay`. Beyond it, the configuration is refused. Protects clients from waits
+// without end.
+const maxQueueMicros = hour
+
+// Bound: us of `max_wait`. Beyond it, the configuration is refused. Protects clients from waits
+// without end.
+const maxWaitMicros = minute
+
+// Bound: us that a slot outlives its last renewal, unless `ttl` says otherwise. Beyond it, the slot
+// ends. Protects limits from slots of a dead Envoy.
+const defaultTTLMicros = 30 * second
+
+const (
+	// Bound: entries of the deny cache, unless `size` says otherwise. Beyond it, the one unused for
+	// longest is forgotten. Protects memory.
+	defaultDenyCacheSize = 4096
+	// Bound: of `deny_cache.size`. Beyond it, the configuration is refused. Protects memory.
+	maxDenyCacheSize = 1_000_000
+)
+
+// Bound: of `top_offenders.size`. Beyond it, the configuration is refused. Protects memory.
+const maxOffenders = 1000
+
+// Bound: us of a lease's `ttl`. Below it, the configuration is refused. Protects Redis: a shorter
+// lease saves no calls.
+const minLeaseMicros = 10 * millisecond
+
+// Words, most at the place of the constant for which they stand. Messages name them in
+// this order.
+var (
+	modes        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
+	failureModes = []string{FailAllow: "allow", FailDeny: "deny", FailLocal: "local"}
+	periods      = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
+	weekdays     = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+	families     = []string{"x-ratelimit", "draft"}
+	algorithms   = algorithmNames(func(algo.Algorithm) bool { return true })
+)
+
+// algorithmNames are those of which something holds.
+func algorithmNames(holds func(algo.Algorithm) bool) (names []string) {
+	for _, a := range algo.Algorithms() {
+		if holds(a) {
+			names = append(names, a.String())
+		}
+	}
+	return names
 }

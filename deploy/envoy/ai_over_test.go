@@ -23,7 +23,7 @@ func TestAISmallModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := regexp.MustCompile("(?s)A cheaper model in place of a 429.*?(\"over\": .*?)` in\n.*?```yaml\n(.*?)```").
+	part := regexp.MustCompile("(?s)A cheaper model in place of a 429.*?(\"over\": .*?)`\\s+in\\s.*?```yaml\n(.*?)```").
 		FindStringSubmatch(string(page))
 	if part == nil {
 		t.Fatal("docs/ai.md has no route to a cheaper model")

@@ -1,6 +1,9 @@
 package algo
 
-import "strconv"
+import (
+	"math"
+	"math/bits"
+)
 
 // Algorithm names one of the algorithms. The zero value names none.
 type Algorithm uint8
@@ -132,77 +135,132 @@ func (l *Limit) RetryAfterBelow(units, cost, of, retryAfterMicros, resetAfterMic
 	return micros, true
 }
 
-// PerInfix stands in the keys of limits that count for each value, before the PerID.
-const PerInfix = ":per:"
+// How large a limit is.
 
-// KeySuffix follows the hash tag in the limit's Redis key: ":<algorithm>:<window>", and the
-// variant if its state differs; ":over" before it for a limit with Over. Limits with the same
-// suffix continue each other's state. With a PerID the values follow.
-func (l *Limit) KeySuffix() string {
-	suffix := l.stateSuffix()
-	if l.Over {
-		suffix = OverInfix + suffix
+// Room is the most units that the class of the request can be admitted at one instant: the capacity
+// where there are no classes. A ceiling is compared with what is used. It is not a size: what was
+// charged is read, clamped, given back and settled by the capacity, whatever the class.
+func (l *Limit) Room() int64 { return l.roomOf(l.Capacity()) }
+
+// roomOf is the class's part of a capacity.
+func (l *Limit) roomOf(capacity int64) int64 {
+	if l.Ceiling == 0 || l.Ceiling == MaxCeiling || capacity == 0 {
+		return capacity
 	}
-	if l.PerID != "" {
-		suffix += PerInfix + l.PerID
-	}
-	return suffix
+	return max(capacity*l.Ceiling/MaxCeiling, 1)
 }
 
-// stateSuffix names the state alone.
-func (l *Limit) stateSuffix() string {
-	if !l.Algorithm.HasWindow() {
-		return ":" + l.Algorithm.String()
+// Capacity is the most units that can be admitted at one instant.
+func (l *Limit) Capacity() int64 {
+	if l.Algorithm.HasBurst() {
+		return l.burst()
 	}
-	suffix := ":" + l.Algorithm.String() + ":" + FormatDuration(l.WindowMicros)
-	switch {
-	case l.CalendarID != "":
-		return ":" + l.Algorithm.String() + ":" + l.CalendarID
-	case l.FromFirstRequest:
-		return suffix + ":first"
-	case l.SubWindows > 1:
-		return suffix + ":" + strconv.FormatInt(l.SubWindows, 10)
-	case l.Steps:
-		return suffix + ":step"
-	}
-	return suffix
+	return l.Units
 }
 
-// ID says whose a state is in the embedded store, as the key's suffix does in
-// Redis: a limit goes on with the state of one that has the same ID. Each value of a limit with
-// a PerID has an entry of its own there.
-type ID struct {
-	Algorithm    Algorithm
-	WindowMillis uint64
-	Variant      uint64 // 0, or what tells states of one algorithm apart
+// burst is the capacity of a limit whose algorithm has a burst.
+func (l *Limit) burst() int64 {
+	if l.Units > 0 && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Units
 }
 
-// ID is the limit's ID.
-func (l *Limit) ID() ID {
-	id := ID{Algorithm: l.Algorithm, WindowMillis: uint64(l.WindowMicros / 1000)}
-	switch {
-	case l.CalendarID != "":
-		id.Variant = hashOf(l.CalendarID)
-	case l.FromFirstRequest, l.Steps:
-		id.Variant = 1
-	case l.SubWindows > 1:
-		id.Variant = uint64(l.SubWindows)
+// Fit lowers the burst, if need be, to the units that return within MaxRestoreMicros. A
+// limit and a burst that come with a request may not go together.
+func (l *Limit) Fit() {
+	if l.RestoreMicros() <= MaxRestoreMicros {
+		return
 	}
-	if l.Over {
-		id.Variant |= overVariant
+	if l.Steps {
+		l.Burst = MaxRestoreMicros / l.WindowMicros * l.Units
+		return
 	}
-	return id
+	hi, product := bits.Mul64(MaxRestoreMicros, uint64(l.Units))
+	burst, _ := bits.Div64(hi, product, uint64(l.WindowMicros)) // no overflow: l.Units is less
+	l.Burst = int64(burst)
 }
 
-// overVariant is in the Variant of limits with Over: it is in no other.
-const overVariant = 1 << 33
-
-// hashOf is the FNV-1a of a text in 32 bits, made to differ from all small numbers.
-// http://www.isthe.com/chongo/tech/comp/fnv/
-func hashOf(text string) uint64 {
-	hash := uint32(2166136261)
-	for i := range len(text) {
-		hash = (hash ^ uint32(text[i])) * 16777619
+// RestoreMicros is the time in which the whole capacity is restored, rounded
+// up: burst * window / limit of a bucket, in whole windows if it is refilled in steps, else the
+// window, as of a limit of 0. It is 0 for slots, which no time restores.
+func (l *Limit) RestoreMicros() int64 {
+	if !l.Algorithm.HasBurst() || l.Units == 0 {
+		return l.WindowMicros
 	}
-	return 1<<32 | uint64(hash)
+	return l.refillMicros(l.burst())
+}
+
+// refillMicros is the time in which a bucket, of a limit above 0, gets so many units back, rounded up.
+func (l *Limit) refillMicros(capacity int64) int64 {
+	unit := l.Units
+	if l.Steps {
+		capacity, unit = ceilDiv(capacity, unit), 1
+	}
+	hi, product := bits.Mul64(uint64(capacity), uint64(l.WindowMicros))
+	if hi >= uint64(unit) {
+		return math.MaxInt64
+	}
+	quotient, rest := bits.Div64(hi, product, uint64(unit))
+	if rest > 0 {
+		quotient++
+	}
+	return int64(min(quotient, math.MaxInt64))
+}
+
+// UnitsRestoredIn is how many units come back in so long, rounded up, if the limit is a bucket that
+// is refilled all the time.
+func (l *Limit) UnitsRestoredIn(micros int64) int64 {
+	hi, product := bits.Mul64(uint64(max(micros, 0)), uint64(l.Units))
+	product, carry := bits.Add64(product, uint64(l.WindowMicros)-1, 0)
+	if hi += carry; hi >= uint64(l.WindowMicros) {
+		return math.MaxInt64
+	}
+	units, _ := bits.Div64(hi, product, uint64(l.WindowMicros))
+	return int64(min(units, math.MaxInt64))
+}
+
+// EffectiveWindowMicros is the time in which a client should use no more than what the decision, of
+// a time since the Unix epoch, says remains: the "effective window" of
+// draft-ietf-httpapi-ratelimit-headers-11, of a limit that allows. It is above 0 of a limit above 0 that
+// has a window.
+func (l *Limit) EffectiveWindowMicros(d *Decision, atMicros int64) int64 {
+	return l.Algorithm.row().lasts(l, d, atMicros)
+}
+
+// RestoreRoomMicros is RestoreMicros of the room of the request's class.
+func (l *Limit) RestoreRoomMicros() int64 {
+	own := *l
+	own.Ceiling = 0
+	if room := l.Room(); l.Algorithm.HasBurst() && room > 0 {
+		own.Burst = room
+	}
+	return own.RestoreMicros()
+}
+
+// Size holds the numbers of a limit that may come with a request: Limit.Units and
+// Limit.Burst, within the same bounds, Limit.Bounds of a limit with calendar windows, and
+// Limit.Ceiling of one with classes.
+type Size struct {
+	Units, Burst int64
+	Bounds       Bounds
+	Ceiling      int64
+}
+
+// Resize makes the limit one of another size.
+func (l *Limit) Resize(s Size) {
+	l.Units, l.Burst, l.Bounds, l.Ceiling = s.Units, s.Burst, s.Bounds, s.Ceiling
+}
+
+// Size is the limit's own.
+func (l *Limit) Size() Size { return Size{l.Units, l.Burst, l.Bounds, l.Ceiling} }
+
+// Times is the limit's size multiplied by a factor in thousandths: rounded down, 1
+// to MaxUnits, but 0 stays 0. A burst that would take too long to be restored is
+// lowered, see Fit.
+func (l *Limit) Times(factor int64) Size {
+	sized := *l
+	sized.Units, sized.Burst = times(l.Units, factor), times(l.Burst, factor)
+	sized.Fit()
+	return sized.Size()
 }

@@ -198,6 +198,31 @@ func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 	return b.store(s, nowMicros, lead, l)
 }
 
+// checkWait decides cost, without charging it, where what is over the burst waits.
+func (b *bucket) checkWait(s State, nowMicros, cost int64) Decision {
+	lead, free := b.lead(s, nowMicros), b.interval*b.capacity
+	d := uncharged(max(free-lead, 0)/b.interval, b.ceilMicros(lead))
+	switch {
+	case cost <= 0:
+	case cost > b.capacity:
+		d.reject(Never)
+	default:
+		over := max(b.ceilMicros(lead+cost*b.interval-free), 0)
+		if d.reject(max(over-b.maxDelay, 0)); d.Allowed {
+			d.DelayMicros, d.WaitingUnits = over, max(cost-d.Remaining, 0)
+		}
+	}
+	return d
+}
+
+// chargeWait takes cost, which checkWait has allowed, and brings d up to date.
+func (b *bucket) chargeWait(s State, nowMicros, cost int64, d *Decision) State {
+	lead := b.lead(s, nowMicros) + cost*b.interval
+	d.Remaining -= cost - d.WaitingUnits
+	d.ResetAfterMicros = b.ceilMicros(lead)
+	return b.store(s, nowMicros, lead, lent{})
+}
+
 func (b *bucket) store(s State, nowMicros, lead int64, l lent) State {
 	s = append(s[:0], nowMicros, nowMicros+lead>>b.shift, b.fraction(lead), b.limit)
 	if l.units() > 0 {
@@ -225,51 +250,6 @@ func (b *bucket) rebase(s State, nowMicros int64) (State, bool) {
 	}
 	s[bucketAt] = nowMicros
 	return s, true
-}
-
-// recalled is what a state counted, clamped to nothing, in microseconds of time at the rate that it
-// was counted with. Like leadOf, all that is done with it is done with doubles, as in the Lua.
-type recalled struct {
-	size, debt float64
-	rate       float64 // for one unit
-}
-
-func (b *bucket) recall(s State) (r recalled) {
-	if !isBucket(s) {
-		return r
-	}
-	r.size, r.rate = doubleOf(s[bucketRest]-s[bucketAt], s[bucketFraction]), b.rateOf(s[bucketLimit])
-	if len(s) == bucketLenInDebt {
-		r.debt = doubleOf(s[bucketDebt], s[bucketDebtFraction])
-	}
-	return r
-}
-
-// doubleOf and wholeOf turn whole microseconds with a fraction in 2^-maxShift into one number, and back.
-func doubleOf(micros, fraction int64) float64 {
-	return float64(micros) + float64(fraction)/ticksPerMicro(maxShift)
-}
-
-func wholeOf(micros float64) (whole, fraction int64) {
-	whole = int64(micros)
-	return whole, int64((micros - float64(whole)) * ticksPerMicro(maxShift))
-}
-
-// rateOf is the interval of a limit with this window, in microseconds.
-func (b *bucket) rateOf(limit int64) float64 {
-	shift, ticks := intervalOf(b.window, limit)
-	return float64(ticks) / ticksPerMicro(shift)
-}
-
-// write writes down what was counted at some time, with some limit.
-func (r *recalled) write(s State, atMicros, limit int64) State {
-	whole, fraction := wholeOf(r.size)
-	s = append(s[:0], atMicros, atMicros+whole, fraction, limit)
-	if r.debt > 0 {
-		whole, fraction = wholeOf(r.debt)
-		s = append(s, whole, fraction)
-	}
-	return s
 }
 
 // refund gives cost back: it takes the units off what was counted, as if they had never been charged.

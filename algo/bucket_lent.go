@@ -167,3 +167,48 @@ func (b *bucket) endBatch(s State, nowMicros int64, over Over) State {
 	}
 	return b.store(s, nowMicros, lead, l)
 }
+
+// recalled is what a state counted, clamped to nothing, in microseconds of time at the rate that it
+// was counted with. Like leadOf, all that is done with it is done with doubles, as in the Lua.
+type recalled struct {
+	size, debt float64
+	rate       float64 // for one unit
+}
+
+func (b *bucket) recall(s State) (r recalled) {
+	if !isBucket(s) {
+		return r
+	}
+	r.size, r.rate = doubleOf(s[bucketRest]-s[bucketAt], s[bucketFraction]), b.rateOf(s[bucketLimit])
+	if len(s) == bucketLenInDebt {
+		r.debt = doubleOf(s[bucketDebt], s[bucketDebtFraction])
+	}
+	return r
+}
+
+// doubleOf and wholeOf turn whole microseconds with a fraction in 2^-maxShift into one number, and back.
+func doubleOf(micros, fraction int64) float64 {
+	return float64(micros) + float64(fraction)/ticksPerMicro(maxShift)
+}
+
+func wholeOf(micros float64) (whole, fraction int64) {
+	whole = int64(micros)
+	return whole, int64((micros - float64(whole)) * ticksPerMicro(maxShift))
+}
+
+// rateOf is the interval of a limit with this window, in microseconds.
+func (b *bucket) rateOf(limit int64) float64 {
+	shift, ticks := intervalOf(b.window, limit)
+	return float64(ticks) / ticksPerMicro(shift)
+}
+
+// write writes down what was counted at some time, with some limit.
+func (r *recalled) write(s State, atMicros, limit int64) State {
+	whole, fraction := wholeOf(r.size)
+	s = append(s[:0], atMicros, atMicros+whole, fraction, limit)
+	if r.debt > 0 {
+		whole, fraction = wholeOf(r.debt)
+		s = append(s, whole, fraction)
+	}
+	return s
+}

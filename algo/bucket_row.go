@@ -148,3 +148,23 @@ func appendTicks(dst []byte, ticks int64, shift uint) []byte {
 	}
 	return dst
 }
+
+// newWaitBucket prepares the arithmetic of a limit whose burst goes at once while what is over it
+// waits for its place: the burst, and what returns within the longest wait, is its tolerance.
+func newWaitBucket(l *Limit) bucket {
+	b := newBucket(l)
+	b.maxDelay = min(b.maxDelay, maxPatience>>b.shift)
+	if b.capacity == 0 {
+		b.maxDelay = 0
+	}
+	b.tolerance += b.maxDelay << b.shift
+	return b
+}
+
+// maxPatience bounds a wait in ticks, so that it and a tolerance add up exactly in a double. It is
+// two seconds of the finest ticks, which limits of more than 10^9 units a second have; of the
+// others it is half an hour.
+//
+// Bound: ticks that a burst's queue holds a request. Beyond it, the request is refused. Protects
+// exact doubles.
+const maxPatience = 1 << 51

@@ -54,10 +54,11 @@ func (p *Plan) checkGuarantee(states []State, nowMicros int64, costs []int64, ou
 	d, pool := &out[p.guarantee], &p.limiters[p.pool].bucket
 	switch {
 	case costs[p.guarantee] <= 0 || costs[p.pool] > 2*pool.capacity:
-		d.reject(Never)
+		d.Allowed, d.RetryAfterMicros = false, Never
 	case d.RetryAfterMicros >= 0:
 		over := pool.lead(states[p.pool], nowMicros) + costs[p.pool]*pool.interval - 2*pool.tolerance
-		d.reject(max(d.RetryAfterMicros, pool.ceilMicros(over)))
+		wait := max(d.RetryAfterMicros, pool.ceilMicros(over))
+		d.Allowed, d.RetryAfterMicros = wait == 0, wait
 	}
 }
 

@@ -38,10 +38,10 @@ func (l *limiter) charge(s State, nowMicros, nonce, cost int64, d *Decision) Sta
 		return l.counter.charge(s, nowMicros, cost, d)
 	case TokenBucket, LeakyBucket, GCRA:
 		return l.bucket.charge(s, nowMicros, cost, d)
-	case kindOfSteps:
-		return l.steps.charge(s, nowMicros, cost, d)
 	case kindOfWaits:
 		return l.bucket.chargeWait(s, nowMicros, cost, d)
+	case kindOfSteps:
+		return l.steps.charge(s, nowMicros, cost, d)
 	case Concurrency:
 		return l.slots.charge(s, nowMicros, nonce, cost, d)
 	}

@@ -334,3 +334,27 @@ func LongestWait(decisions []Decision) (micros int64) {
 	}
 	return micros
 }
+
+// Earned extends the wait of each rejection to the end of the block that it has earned: a
+// client that came back when the limit has room would meet the block.
+func Earned(out []Decision, micros int64) {
+	for i := range out {
+		if d := &out[i]; !d.Allowed && d.RetryAfterMicros != Never {
+			d.RetryAfterMicros = max(d.RetryAfterMicros, micros)
+		}
+	}
+}
+
+// InUse is the share of its capacity that an identity has in use, of a whole and rounded up: the largest of
+// its limits'. A limit that was not asked has none.
+func (p *Plan) InUse(out []Decision, whole int64) (most int64) {
+	for i := range p.limits {
+		capacity := p.limits[i].Room()
+		if capacity == 0 || out[i].Hidden {
+			continue // it only reported, and has no state
+		}
+		used := capacity - out[i].Remaining
+		most = max(most, (used*whole+capacity-1)/capacity)
+	}
+	return min(most, whole)
+}

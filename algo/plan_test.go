@@ -260,3 +260,28 @@ func FuzzDecide(f *testing.F) {
 		}
 	})
 }
+
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	of := func(capacity int64) Limit { return Limit{Algorithm: FixedWindow, Units: capacity, WindowMicros: 1e6} }
+	for _, c := range []struct {
+		limits    []Limit
+		remaining []int64
+		want      int64
+	}{
+		{[]Limit{of(10)}, []int64{10}, 0},
+		{[]Limit{of(MaxUnits)}, []int64{MaxUnits - 1}, 1},
+		{[]Limit{of(10)}, []int64{5}, 128},
+		{[]Limit{of(10)}, []int64{0}, 255},
+		{[]Limit{of(10), of(2), of(100)}, []int64{9, 1, 99}, 128},
+	} {
+		plan := Plan{limits: c.limits}
+		out := make([]Decision, len(c.limits))
+		for i, r := range c.remaining {
+			out[i].Remaining = r
+		}
+		if got := plan.InUse(out, 255); got != c.want {
+			t.Errorf("%v of %+v: %d, want %d", c.remaining, c.limits, got, c.want)
+		}
+	}
+}

@@ -140,13 +140,3 @@ func (p *Plan) parseTerms(values []int64, r *Ruling) (rest []int64, err error) {
 	}
 	return rest, nil
 }
-
-// Earned extends the wait of each rejection to the end of the block that it has earned: a
-// client that came back when the limit has room would meet the block.
-func Earned(out []Decision, micros int64) {
-	for i := range out {
-		if d := &out[i]; !d.Allowed && d.RetryAfterMicros != Never {
-			d.RetryAfterMicros = max(d.RetryAfterMicros, micros)
-		}
-	}
-}

@@ -257,13 +257,9 @@ func (p *pair) overridden(value string, check *redis.Check) redis.Remade {
 	check.MadeFor = []byte(value)
 	p.sizes = nil
 	switch o := override.Parse(value); o.Kind {
-	case override.Factor:
-		for _, l := range p.set.Plan.Limits() {
-			p.sizes = append(p.sizes, l.Times(o.Factor))
-		}
-	case override.Numbers:
-		p.sizes, _ = p.set.SizesOf(nil, nil, o.Rest)
-		p.events["numbers"]++
+	case override.Factor, override.Numbers:
+		p.sizes, _ = p.set.SizesOf(nil, nil, o)
+		p.events[map[bool]string{true: "numbers", false: "a factor"}[o.Kind == override.Numbers]]++
 	case override.Tier:
 		if other := p.rules.Tier(p.set.Rule.ID, o.Rest); other != nil {
 			p.set = other

@@ -224,6 +224,33 @@ func (c *Check) uncharge() {
 	}
 }
 
+// giveAllBack returns what a check has charged, and what it has turned out to have.
+func (s *Stores) giveAllBack(c *Check, now Time) {
+	c.uncharge()
+	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
+		s.GiveBack(r, now)
+	}
+}
+
+// GiveBack returns what a receipt says was charged, slots included, and voids it. No request
+// waits for it: if it is lost, the charge stands, and expires like any other.
+func (s *Stores) GiveBack(r *Receipt, now Time) {
+	if r.source == FromNone {
+		return
+	}
+	s.slots.vacate(r)
+	switch r.source {
+	case FromLease: // of 1 unit
+		s.leases.unspend(r, now)
+	case FromRedis:
+		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
+		s.memory.forgetCharge(&r.Demand)
+	case FromEmbedded, FromFallback:
+		s.embedded.change(&r.Demand, r.atMicros, r.Costs, now)
+	}
+	r.void()
+}
+
 // keep makes a check one of a demand, but for its tag, in the memory of the question.
 func (q *Question) keep(c *Check, d *rule.Demand) {
 	c.Limits = d.Limits

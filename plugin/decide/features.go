@@ -118,8 +118,7 @@ func (s *Stores) atOnce(l layer, q *Question, c *Check, now Time) {
 		charge, ok = s.leases.spend(&c.Ask, c.Decisions, now)
 		r = algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}
 	case memoryLayer:
-		r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
-		ok = ok && (r.By.Blocks() || c.Rule.Terms.Penalty == nil || !s.penalties.mustTell(&c.Ask, now))
+		r, ok = s.recall(c, now)
 	case onlyLayer:
 		r, ok = s.embedded.decide(c, true, now)
 	}
@@ -197,8 +196,8 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if c.Status == Undecided && c.Rule.Excuses { // a remembered rejection stands
-			if s.atOnce(memoryLayer, q, c, now); c.Status == Allowed {
-				c.Status, c.Source = Undecided, FromNone
+			if r, ok := s.recall(c, now); ok && !r.Allowed {
+				s.answer(q, c, FromMemory, &r, c.Decisions, 0, now)
 			}
 		}
 		if c.Status == Undecided && c.Rule.Terms.Overrides && c.charged.sent.Limits == nil {
@@ -223,7 +222,10 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 			}
 		}
 		if !ok {
-			q.sizes, c.Sizes = keep(q.sizes, c.Sizes) // what Redis was sent keeps its calendar windows
+			if n := len(c.Sizes); n > 0 { // what Redis was sent keeps its calendar windows
+				q.sizes = append(q.sizes, c.Sizes...)
+				c.Sizes = q.sizes[len(q.sizes)-n:]
+			}
 			s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
 			r, ok = s.embedded.decide(c, false, now)
 		}

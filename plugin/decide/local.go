@@ -93,6 +93,21 @@ func (e *entry) of(sizes []algo.Size, memory *[]algo.Size) *algo.Plan {
 	return e.plan.At(&e.sized, sizes)
 }
 
+// part is the plan of one part of a demand, and the part's name. It tells the store how many slots the
+// worker has of the part. applies is false if the part does not apply.
+func (e *embedded) part(p *entry, d *rule.Demand) (plan *algo.Plan, name []byte, applies bool) {
+	plan = p.of(d.Sizes, &e.sizes)
+	if name, applies = d.Name(p.Part, &e.name); !applies {
+		return plan, nil, false
+	}
+	held := int64(0)
+	if d.Limits.HasSlots {
+		held = e.book.Held(d.Limits.ID, name, true)
+	}
+	e.store.Occupying(held)
+	return plan, name, true
+}
+
 // decide is the store's answer to a check, of each part of its identity: of the rule's own limits, and if
 // these reject, of those that may pay for them. alone says that it is the only store, which obeys
 // penalties. Without an answer ok is false, and the check stays undecided.
@@ -133,7 +148,10 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 		if len(p.Limits) > 0 && (p.Limits[0] < from || p.Limits[0] >= to) {
 			continue
 		}
-		plan := p.of(c.Sizes, &e.sizes)
+		plan, name, applies := e.part(p, &c.Demand)
+		if !applies {
+			continue
+		}
 		costs, decisions := c.Costs, c.Decisions
 		if len(p.Limits) < len(costs) {
 			e.costs, e.decisions = e.costs[:0], e.decisions[:0]
@@ -142,11 +160,6 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 			}
 			costs, decisions = e.costs, e.decisions
 		}
-		name, applies := c.Name(p.Part, &e.name)
-		if !applies {
-			continue
-		}
-		e.occupying(c.Limits, name)
 		how := local.Charge
 		switch {
 		case !r.Allowed:
@@ -196,10 +209,10 @@ func (e *embedded) giveBackParts(c *Check, from, parts int, lends bool, atMicros
 		if len(p.Limits) == 0 || p.Limits[0] < from || p.Limits[0] == c.Limits.Guarantee && !lends {
 			continue // it was charged nothing
 		}
+		e.changePart(&c.Demand, n, atMicros, c.Costs, now)
 		for _, i := range p.Limits {
 			c.Decisions[i] = c.Decisions[i].Uncharged(c.Costs[i])
 		}
-		e.changePart(&c.Demand, n, atMicros, c.Costs, now)
 	}
 }
 
@@ -217,22 +230,11 @@ func (e *embedded) changePart(d *rule.Demand, n int, atMicros int64, back []int6
 	for _, i := range p.Limits {
 		e.costs = append(e.costs, back[i])
 	}
-	plan := p.of(d.Sizes, &e.sizes)
-	name, applies := d.Name(p.Part, &e.name)
+	plan, name, applies := e.part(p, d)
 	if !applies || slices.Max(e.costs) == 0 && slices.Min(e.costs) == 0 {
 		return
 	}
-	e.occupying(d.Limits, name)
 	_ = e.store.RefundEach(plan, name, atMicros, now.UnixMicros, e.costs)
-}
-
-// occupying tells the store how many slots the worker has of a part of an identity.
-func (e *embedded) occupying(limits *rule.LimitSet, part []byte) {
-	held := int64(0)
-	if limits.HasSlots {
-		held = e.book.Held(limits.ID, part, true)
-	}
-	e.store.Occupying(held)
 }
 
 // plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.

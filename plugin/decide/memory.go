@@ -25,6 +25,12 @@ func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
 	return memory{denied: deny.New(int(cfg.DenyCacheSize), chance.Uint64()), ttls: ttls(rules)}
 }
 
+// recall is what the worker remembers of a check, unless Redis has to count the rejection at once.
+func (s *Stores) recall(c *Check, now Time) (r algo.Ruling, ok bool) {
+	r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
+	return r, ok && (r.By.Blocks() || c.Rule.Terms.Penalty == nil || !s.penalties.mustTell(&c.Ask, now))
+}
+
 // recall answers a check from what the worker remembers of the parts of its identity. It does not for
 // slots, which come free at any moment, nor for a shadow rule, whose rejection concludes nothing. A part
 // of which it remembers nothing is not shown.

@@ -157,7 +157,7 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 			continue
 		}
 		for _, limit := range part.Limits {
-			if l := c.Limit(limit); from <= limit && limit < to && !e.fits(limit, c, &l) {
+			if l := e.limit(limit, c); from <= limit && limit < to && !e.fits(limit, c, &l) {
 				return false
 			}
 		}
@@ -223,7 +223,7 @@ func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects
 			return r, true
 		}
 		for _, limit := range part.Limits {
-			l, hidden := c.Limit(limit), e.decisions[limit].Hidden
+			l, hidden := e.limit(limit, c), e.decisions[limit].Hidden
 			d := e.decide(limit, c, &l, age)
 			switch {
 			case limit == c.Limits.Guarantee: // the pool's decision is shown
@@ -270,6 +270,9 @@ func (e *said) left(now Time) int64 {
 	}
 	return max(0, e.block.LeftMicros-(now.SteadyMicros-e.atMicros))
 }
+
+// limit is a limit of a check's size and class.
+func (*said) limit(i int, c *Check) algo.Limit { return c.Limit(i) }
 
 // fits reports whether a check's cost of a limit does not exceed the units that are left.
 func (e *said) fits(i int, c *Check, l *algo.Limit) bool {

@@ -208,39 +208,37 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 		q.mades = append(q.mades, made{came: c.Demand, decisions: c.Decisions})
 		c.made = &q.mades[len(q.mades)-1]
 	}
-	m := c.made
-	c.Demand, c.own, c.Decisions = m.came, m.came.Sizes, m.decisions
-	q.tags, m.value = keep(q.tags, value)
-	q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
-	to, begin := override.Parse(text.View(m.value)), len(q.sizes)
-	m.kind = to.Kind
+	m, to, sized, begin := c.made, override.Parse(text.View(value)), false, len(q.sizes)
+	c.Demand, c.own, c.Decisions, m.kind = m.came, m.came.Sizes, m.decisions, to.Kind
+	ok = true
 	switch to.Kind {
+	case override.Numbers, override.Factor:
+		if q.sizes, sized = c.Limits.SizesOf(q.sizes, c.own, to); sized {
+			c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+		} else {
+			m.kind = override.Nonsense
+		}
 	case override.Tier:
 		limits := o.rules.Tier(c.Rule.ID, to.Rest)
-		if limits == nil {
+		switch {
+		case limits == nil:
 			m.kind = override.Nonsense
-		} else if limits != c.Limits {
-			if q.state == Gone || q.state == Ended {
-				m.value, m.kind = nil, override.None
-				return false
-			}
+		case limits == c.Limits:
+		case q.state == Gone || q.state == Ended:
+			value, m.kind, ok = nil, override.None, false
+		default:
 			tier := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
 			if c.Rule.Reports {
 				clear(tier.Costs)
 			}
 			q.keep(c, &tier.Demand)
+			sized = true
 		}
-	case override.Numbers:
-		if q.sizes, ok = c.Limits.SizesOf(q.sizes, c.own, to.Rest); ok {
-			c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
-		} else {
-			m.kind = override.Nonsense
-		}
-	case override.Factor:
-		q.sizes = c.Limits.Multiplied(q.sizes, c.own, to.Factor)
-		c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
 	}
-	return true
+	if q.tags, m.value = keep(q.tags, value); !sized {
+		q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
+	}
+	return ok
 }
 
 // remembered is the ruling on a check's identity, if the worker remembers that it is free or

@@ -140,29 +140,32 @@ func (p *penalties) tell(a *Ask, now Time) []algo.Strikes {
 // are on their way back. Such a rejection is not the fault of its client.
 func (q *Question) mustDefer() bool { return q.enforced > 1 }
 
-// judge keeps the rejection of a request that is refused as a strike, if Redis has not counted
-// it. Where several rules reject, one may be full for a moment of charges that another one's
-// rejection is giving back, so that it has to be surelyFull. deferred says whether Redis was
-// told not to count.
+// judge keeps the rejection of a request that is refused as a strike, if Redis has not counted it; deferred
+// says whether Redis was told not to. Redis counts it with the identity's next call. Where several rules
+// reject, one may be full for a moment of charges that another one's rejection is giving back. Then it
+// counts if the rule has rejected the identity longer ago than those stand, and this worker has seen it
+// admit nothing since: at most once in that time, as other workers may have seen more.
 func (p *penalties) judge(c *Check, several, deferred bool, now Time) {
-	uncounted := c.Source == FromMemory || c.Source == FromRedis && deferred
-	if uncounted && c.Rule.Enforced && (!several || p.surelyFull(&c.Ask, now)) {
-		p.strike(&c.Ask, now)
+	if !c.Rule.Enforced || c.Source != FromMemory && !(c.Source == FromRedis && deferred) {
+		return
 	}
-}
-
-// surelyFull reports whether a check's rule rejects its identity for what it has let
-// through, not for charges that are on their way back: it has rejected it longer ago than
-// those stand, and this worker has seen it admit nothing since. It is true at most once
-// in that time, as other workers may have seen more.
-func (p *penalties) surelyFull(a *Ask, now Time) bool {
-	h := p.keep(a)
-	if h.full && now.SteadyMicros-h.fullMicros < p.transitMicros {
-		return false
+	h := p.keep(&c.Ask)
+	if several {
+		if h.full && now.SteadyMicros-h.fullMicros < p.transitMicros {
+			return
+		}
+		wasFull := h.full
+		h.full, h.fullMicros = true, now.SteadyMicros
+		if !wasFull {
+			return
+		}
 	}
-	sure := h.full
-	h.full, h.fullMicros = true, now.SteadyMicros
-	return sure
+	near := min(c.Rule.Terms.Penalty.WithinMicros/maxStrikeGroups, maxGroupMicros)
+	if n := len(h.groups); n > 0 && (n == maxStrikeGroups || now.SteadyMicros-h.groups[n-1].atMicros < near) {
+		h.groups[n-1].count++
+		return
+	}
+	h.groups = append(h.groups, group{now.SteadyMicros, 1})
 }
 
 // keep returns the record of a check's identity, an empty one if it is new.
@@ -172,18 +175,6 @@ func (p *penalties) keep(a *Ask) *held {
 		*h = held{groups: h.groups[:0]}
 	}
 	return h
-}
-
-// strike keeps a rejection for the penalty, which Redis counts with the identity's
-// next call.
-func (p *penalties) strike(a *Ask, now Time) {
-	h := p.keep(a)
-	near := min(a.Rule.Terms.Penalty.WithinMicros/maxStrikeGroups, maxGroupMicros)
-	if n := len(h.groups); n > 0 && (n == maxStrikeGroups || now.SteadyMicros-h.groups[n-1].atMicros < near) {
-		h.groups[n-1].count++
-		return
-	}
-	h.groups = append(h.groups, group{now.SteadyMicros, 1})
 }
 
 // strikes reports whether the check is a rejection that its rule's penalty may count.

@@ -28,7 +28,31 @@ func (s *Stores) Ask(q *Question, now Time) (decided bool) {
 func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	q.waiting++ // a stream that ends meanwhile does not conclude the request
 	if q.first(isUnasked) != nil {
-		s.send(q, now)
+		conn := s.remote.conn
+		cause := conn.Begin(now.SteadyMicros)
+		if q.keptMicros != 0 {
+			conn.KeptBack(conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
+		}
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			if c.Status != Unasked {
+				continue
+			}
+			if cause != redis.NoCause {
+				c.Status = Undecided
+				continue
+			}
+			c.Status = Waiting
+			q.waiting++
+			q.inPipe++
+			check := redis.Check{Script: s.remote.scripts[c.Limits.ID], Demand: c.Demand}
+			s.sending(q, c, &check, now)
+			c.charged.sent = sent{conn.Add(q, i, check), c.Demand}
+			s.record.Count(metric.CheckSent, 1)
+		}
+		if cause == redis.NoCause {
+			conn.Flush(now.SteadyMicros) // all of them in one write
+		}
 	}
 	for i := range q.Checks {
 		if a := &q.Checks[i].Ask; a.lease != nil {
@@ -38,35 +62,6 @@ func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	s.leases.returnStale(now)
 	q.waiting--
 	return q.waiting == 0
-}
-
-// send sends Redis the checks that have no answer yet, in one write.
-func (s *Stores) send(q *Question, now Time) {
-	conn := s.remote.conn
-	cause := conn.Begin(now.SteadyMicros)
-	if q.keptMicros != 0 {
-		conn.KeptBack(conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
-	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != Unasked {
-			continue
-		}
-		if cause != redis.NoCause {
-			c.Status = Undecided
-			continue
-		}
-		c.Status = Waiting
-		q.waiting++
-		q.inPipe++
-		check := redis.Check{Script: s.remote.scripts[c.Limits.ID], Demand: c.Demand}
-		s.sending(q, c, &check, now)
-		c.charged.sent = sent{conn.Add(q, i, check), c.Demand}
-		s.record.Count(metric.CheckSent, 1)
-	}
-	if cause == redis.NoCause {
-		conn.Flush(now.SteadyMicros)
-	}
 }
 
 // What Redis says of the checks that it was sent.
@@ -191,31 +186,4 @@ func (s *Stores) Leave(q *Question, now Time) {
 		s.giveAllBack(&q.Checks[i], now)
 	}
 	s.record.Count(metric.TurnExpired, 1)
-}
-
-// giveAllBack returns what a check has charged, and what it has turned out to have.
-func (s *Stores) giveAllBack(c *Check, now Time) {
-	c.uncharge()
-	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
-		s.GiveBack(r, now)
-	}
-}
-
-// GiveBack returns what a receipt says was charged, slots included, and voids it. No request
-// waits for it: if it is lost, the charge stands, and expires like any other.
-func (s *Stores) GiveBack(r *Receipt, now Time) {
-	if r.source == FromNone {
-		return
-	}
-	s.slots.vacate(r)
-	switch r.source {
-	case FromLease: // of 1 unit
-		s.leases.unspend(r, now)
-	case FromRedis:
-		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
-		s.memory.forgetCharge(&r.Demand)
-	case FromEmbedded, FromFallback:
-		s.embedded.change(&r.Demand, r.atMicros, r.Costs, now)
-	}
-	r.void()
 }

@@ -37,7 +37,7 @@ func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 		p := &r.Limits.Parts[i]
 		name, _ := r.Name(p, &f.name)
 		for _, limit := range p.Limits {
-			if r.Costs[limit] <= 0 || !r.Limits.Plan.TakesNonce(limit) {
+			if r.Costs[limit] <= 0 || r.Limits.Limits[limit].TTLMicros == 0 {
 				continue
 			}
 			at := &r.slot

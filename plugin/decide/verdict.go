@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -103,7 +104,7 @@ func failsDenying(c *Check) bool {
 // isOver reports whether the check's rejection is one that nothing has to pay for: it concludes
 // nothing, also a remembered one, and the other rules are asked.
 func (c *Check) isOver() bool {
-	return c.Rule.Excuses && enforcedRejection(c) && !c.By.Blocks()
+	return c.Rule.Excuses && enforcedRejection(c) && c.By == algo.ByLimits
 }
 
 func isExcused(c *Check) bool { return c.Excused }

@@ -78,11 +78,11 @@ func sizeOf(d *rule.Demand, i int) size {
 }
 
 // roomOf is that of the request's class; 0 where the limit has none.
-func roomOf(d *rule.Demand, i int) int64 {
-	if d.Limits.Limits[i].Ceiling == 0 {
+func roomOf(l *algo.Limit) int64 {
+	if l.Ceiling == 0 {
 		return 0
 	}
-	return limitOf(d, i).Room()
+	return l.Room()
 }
 
 // limitOf is a limit as it is for the request. It must not be changed: a limit of the configuration's
@@ -175,25 +175,29 @@ func (was *remembered) decide(demand *rule.Demand, i int, age int64) (d algo.Dec
 	cost := demand.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-	if exactly(demand) {
-		if cost != was.cost || roomOf(demand, i) != was.room {
-			return d, false
-		}
+	exact := exactly(demand)
+	switch {
+	case exact && cost != was.cost:
+		return d, false
+	case exact || was.room > 0:
+	case d.Hidden: // of a guarantee and its pool the other one decides, see algo.Plan.Resolve
+		return d, true
+	case d.Allowed:
+		return d, d.Remaining >= cost
+	}
+	l := limitOf(demand, i)
+	switch {
+	case exact:
 		if d.RetryAfterMicros > 0 {
 			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 		}
+		return d, roomOf(l) == was.room
+	case d.Hidden:
 		return d, true
+	case was.room > 0:
+		return was.decideClass(d, cost, l, age)
 	}
-	if d.Hidden { // of a guarantee and its pool the other one decides, see algo.Plan.Resolve
-		return d, true
-	}
-	if was.room > 0 {
-		return was.decideClass(d, cost, limitOf(demand, i), age)
-	}
-	if d.Allowed {
-		return d, d.Remaining >= cost
-	}
-	d.RetryAfterMicros, known = limitOf(demand, i).RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
+	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -233,7 +237,7 @@ func (c *Cache) Remember(
 	wait := int64(0)
 	for _, i := range p.Limits {
 		said := &decisions[i]
-		e.limits = append(e.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(d, i)})
+		e.limits = append(e.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(limitOf(d, i))})
 		if !said.Allowed {
 			wait = algo.LongerWait(wait, said.RetryAfterMicros)
 		}

@@ -389,7 +389,7 @@ func (l *Lease) endsSoon(nowMicros int64) bool {
 // drainsSoon reports whether a bucket drains so many units so soon that giving them back is not
 // worth a call.
 func (l *Lease) drainsSoon(units int64) bool {
-	return l.limit.Algorithm.HasBurst() &&
+	return l.limit.LeaseMicros > 0 &&
 		units*l.limit.WindowMicros <= l.limit.Lease.TTLMicros/8*l.limit.Units
 }
 

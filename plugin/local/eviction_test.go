@@ -134,27 +134,3 @@ func TestAFloodFreesNoneThatHasUsedMore(t *testing.T) {
 		}
 	}
 }
-
-func TestConsumed(t *testing.T) {
-	t.Parallel()
-	of := func(capacity int64) algo.Limit { return algo.Limit{Algorithm: algo.FixedWindow, Units: capacity} }
-	for _, c := range []struct {
-		limits    []algo.Limit
-		remaining []int64
-		want      byte
-	}{
-		{[]algo.Limit{of(10)}, []int64{10}, 0},
-		{[]algo.Limit{of(algo.MaxUnits)}, []int64{algo.MaxUnits - 1}, 1},
-		{[]algo.Limit{of(10)}, []int64{5}, 128},
-		{[]algo.Limit{of(10)}, []int64{0}, 255},
-		{[]algo.Limit{of(10), of(2), of(100)}, []int64{9, 1, 99}, 128},
-	} {
-		out := make([]algo.Decision, len(c.limits))
-		for i, r := range c.remaining {
-			out[i].Remaining = r
-		}
-		if got := consumed(c.limits, out); got != c.want {
-			t.Errorf("%v of %+v: %d, want %d", c.remaining, c.limits, got, c.want)
-		}
-	}
-}

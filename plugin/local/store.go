@@ -146,7 +146,7 @@ func (s *Store) report(p *algo.Plan) {
 		s.out = append(s.out, algo.Decision{})
 	}
 	p.Decide(s.identity.states, s.identity.atMicros, zeros, s.out)
-	s.identity.consumed = consumed(p.Limits(), s.out)
+	s.identity.consumed = byte(p.InUse(s.out, 255))
 }
 
 // nothing is a cost of 0 for each limit of a plan.
@@ -184,7 +184,7 @@ func (id *identity) decide(
 	case how == Look:
 		changed = false
 	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
-		id.consumed, changed = consumed(p.Limits(), out), true
+		id.consumed, changed = byte(p.InUse(out, 255)), true
 	case !r.Allowed && id.penalty != nil:
 		r.EarnedMicros, changed = id.strike(), true
 		algo.Earned(out, r.EarnedMicros)
@@ -200,19 +200,4 @@ func (id *identity) strike() (earnedMicros int64) {
 		id.consumed = 255
 	}
 	return earnedMicros
-}
-
-// consumed is the share of its capacity that an identity has in use after a
-// charge, of 255 and rounded up: the largest of its limits'.
-func consumed(limits []algo.Limit, out []algo.Decision) byte {
-	var most int64
-	for i := range limits {
-		capacity := limits[i].Room()
-		if capacity == 0 || out[i].Hidden {
-			continue // it only reported, and has no state, or was not asked
-		}
-		used := capacity - out[i].Remaining
-		most = max(most, (used*255+capacity-1)/capacity)
-	}
-	return byte(min(most, 255))
 }

@@ -75,34 +75,28 @@ func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
 	return ok
 }
 
-// Multiplied appends the sizes that an override's factor, in thousandths, makes of the limits: of own,
-// which come with the request, if there are any.
-func (l *LimitSet) Multiplied(dst, own []algo.Size, thousandths int64) []algo.Size {
+// SizesOf appends the sizes that an override gives the limits: by a factor, or by absolute numbers. own are
+// the sizes that came with the request; nil: as configured. ok is false if a number is not one of a limit of
+// the set, or a limit has two.
+func (l *LimitSet) SizesOf(dst, own []algo.Size, o override.Override) (sizes []algo.Size, ok bool) {
+	begin := len(dst)
 	for i := range l.Limits {
 		limit := l.Limits[i].Limit
 		if own != nil {
 			limit.Resize(own[i])
 		}
-		dst = append(dst, limit.Times(thousandths))
-	}
-	return dst
-}
-
-// SizesOf appends the sizes that a list of absolute numbers gives the limits. own are those that
-// came with the request; nil: as configured. ok is false if a number is not one of a limit of the
-// set, or a limit has two.
-func (l *LimitSet) SizesOf(dst, own []algo.Size, numbers string) (sizes []algo.Size, ok bool) {
-	begin := len(dst)
-	for i := range l.Limits {
-		size := l.Limits[i].Size()
-		if own != nil {
-			size = own[i]
+		if o.Kind == override.Factor {
+			dst = append(dst, limit.Times(o.Factor))
+		} else {
+			dst = append(dst, limit.Size())
 		}
-		dst = append(dst, size)
 	}
-	for seen := uint64(0); numbers != ""; {
+	if o.Kind != override.Numbers {
+		return dst, true
+	}
+	for seen := uint64(0); o.Rest != ""; {
 		var n override.Number
-		if n, numbers, ok = override.Next(numbers); !ok {
+		if n, o.Rest, ok = override.Next(o.Rest); !ok {
 			return dst[:begin], false
 		}
 		i := slices.IndexFunc(l.Labels, func(label answer.Label) bool { return override.Names(n.Limit, label.Name) })

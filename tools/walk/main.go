@@ -18,8 +18,8 @@ var limits = []struct {
 	dir, function, parameter string
 	stays, returns           int
 }{
-	{"plugin/decide", "Stores.Ask", "q", 65, 31},
-	{"plugin/decide", "Stores.Conclude", "q", 93, 57},
+	{"plugin/decide", "Stores.Ask", "q", 45, 15},
+	{"plugin/decide", "Stores.Conclude", "q", 66, 36},
 }
 
 func main() {

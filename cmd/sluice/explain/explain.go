@@ -271,21 +271,11 @@ func under(setting string, set *rule.Set, req *Request, came *rule.Applied) rule
 
 // Sizes are the sizes of limits for a request, as an override changes them; nil: as configured.
 func Sizes(setting string, set *rule.LimitSet, came []algo.Size) []algo.Size {
-	switch o := override.Parse(setting); o.Kind {
-	case override.Numbers:
-		if sizes, ok := set.SizesOf(nil, came, o.Rest); ok {
+	o := override.Parse(setting)
+	if o.Kind == override.Numbers || o.Kind == override.Factor {
+		if sizes, ok := set.SizesOf(nil, came, o); ok {
 			return sizes
 		}
-	case override.Factor:
-		var sizes []algo.Size
-		for i := range set.Limits {
-			l := set.Limits[i].Limit
-			if came != nil {
-				l.Resize(came[i])
-			}
-			sizes = append(sizes, l.Times(o.Factor))
-		}
-		return sizes
 	}
 	return came
 }

@@ -147,7 +147,7 @@ func checkTier(name string, tiers []string) error {
 func checkNumbers(list string, sets []*rule.LimitSet) error {
 	var names []string
 	for _, set := range sets {
-		if _, ok := set.SizesOf(nil, nil, list); ok {
+		if _, ok := set.SizesOf(nil, nil, override.Override{Kind: override.Numbers, Rest: list}); ok {
 			return nil
 		}
 		for i := range set.Labels {

@@ -37,7 +37,7 @@ var designed = &Config{
 				Path:    &StringMatch{Op: Prefix, Value: "/api/"},
 				Host:    &StringMatch{Op: Exact, Value: "api.example.com"},
 				Methods: []string{"GET", "POST"},
-				Headers: []HeaderMatch{{Name: "x-plan", Match: StringMatch{Op: Present, Present: true}}},
+				Headers: []NamedMatch{{Name: "x-plan", Match: StringMatch{Op: Present, Present: true}}},
 			},
 			Key:  []Component{{Source: FromHeader, Name: "x-api-key", V4Prefix: 32, V6Prefix: 128, Hash: true}},
 			Cost: Amount{Header: "x-cost", Default: 1, Max: 100},

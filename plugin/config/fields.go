@@ -126,6 +126,8 @@ var matchFields = []field{
 	{name: "host"},
 	{name: "methods"},
 	{name: "headers"},
+	{name: "query"},
+	{name: "cookies"},
 	{name: "client_ip"},
 	{name: "expr"},
 	{name: "not"},

@@ -99,8 +99,8 @@ func (c *Component) readSource(source Source, v value) {
 
 func readCookieName(v value) string {
 	name, ok := v.readNonEmpty("the name of a cookie")
-	if ok && !isToken(name) {
-		v.mistake(`%s is not a cookie name (want one such as "session")`, v.shown())
+	if ok {
+		v.checkCookieName(name)
 	}
 	return name
 }

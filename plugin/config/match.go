@@ -15,6 +15,8 @@ func readMatch(o object) Match {
 		Host:     get(o, "host", readHostMatch),
 		Methods:  get(o, "methods", readMethods),
 		Headers:  get(o, "headers", readHeaderMatches),
+		Query:    get(o, "query", readQueryMatches),
+		Cookies:  get(o, "cookies", readCookieMatches),
 		ClientIP: get(o, "client_ip", readNetworks),
 		Expr:     get(o, "expr", readCondition),
 		Not:      get(o, "not", readNot),
@@ -46,7 +48,7 @@ func readNot(v value) []Match {
 
 func (m *Match) matchesAll() bool {
 	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil &&
-		m.ClientIP == nil && m.Expr == "" && m.Not == nil
+		m.Query == nil && m.Cookies == nil && m.ClientIP == nil && m.Expr == "" && m.Not == nil
 }
 
 // readMethods reads methods, in upper case: requests are compared with them whatever theirs.
@@ -71,21 +73,37 @@ func readMethods(v value) []string {
 	return all
 }
 
-func readHeaderMatches(v value) []HeaderMatch {
-	fields, _ := v.readEntries(`an object (want one such as {"x-plan": "pro"})`)
-	var all []HeaderMatch
+func readHeaderMatches(v value) []NamedMatch {
+	all := readNamedMatches(v, `an object (want one such as {"x-plan": "pro"})`, value.checkHeaderName)
 	seen := map[string]bool{}
-	for _, field := range fields {
-		matcher, _, _ := readStringMatch(field.value)
-		if !field.checkHeaderName(field.name) {
-			continue
-		}
-		name := strings.ToLower(field.name)
+	for i := range all {
+		name := strings.ToLower(all[i].Name)
 		if seen[name] {
+			field := located{r: v.r, path: joinPath(v.path, all[i].Name)}
 			field.mistake("appears twice, because header names are case-insensitive (want it once)")
 		}
-		seen[name] = true
-		all = append(all, HeaderMatch{Name: name, Match: matcher})
+		seen[name], all[i].Name = true, name
+	}
+	return all
+}
+
+func readQueryMatches(v value) []NamedMatch {
+	return readNamedMatches(v, `an object (want one such as {"preview": {"present": true}})`, value.checkParameterName)
+}
+
+func readCookieMatches(v value) []NamedMatch {
+	return readNamedMatches(v, `an object (want one such as {"plan": "pro"})`, value.checkCookieName)
+}
+
+// readNamedMatches reads a matcher for each name that check accepts.
+func readNamedMatches(v value, want string, check func(field value, name string) bool) []NamedMatch {
+	fields, _ := v.readEntries(want)
+	var all []NamedMatch
+	for _, field := range fields {
+		matcher, _, _ := readStringMatch(field.value)
+		if check(field.value, field.name) {
+			all = append(all, NamedMatch{Name: field.name, Match: matcher})
+		}
 	}
 	return all
 }

@@ -57,7 +57,7 @@ func isWord(s, others string) bool {
 
 // instead says how to get at the value of a pseudo header.
 var instead = map[string]string{
-	":path":      `use "path", or "query" in a key`,
+	":path":      `use "path" or "query"`,
 	":authority": `use "host"`,
 	":method":    `use "method" in a key, "methods" in a match`,
 	":scheme":    `use the property ["request", "scheme"] in a key`,
@@ -78,6 +78,24 @@ func (v value) checkHeaderName(name string) bool {
 		return false
 	}
 	return true
+}
+
+// checkCookieName reports a name that no cookie can have.
+func (v value) checkCookieName(name string) bool {
+	if isToken(name) {
+		return true
+	}
+	v.mistake(`%s is not a cookie name (want one such as "session")`, quoted(name))
+	return false
+}
+
+// checkParameterName reports a name that no query parameter can have.
+func (v value) checkParameterName(name string) bool {
+	if name != "" {
+		return true
+	}
+	v.mistake(`"" is not the name of a query parameter (want one such as "preview")`)
+	return false
 }
 
 // readHeaderName reads the name of a header and returns it in lower case.

@@ -27,10 +27,16 @@ func TestMatches(t *testing.T) {
 		`{"host": {"suffix": ".Com"}}`:    {Host: &StringMatch{Op: Suffix, Value: ".com"}},
 		`{"host": {"present": false}}`:    {Host: &StringMatch{Op: Present}},
 		`{"methods": ["Put", "GET"]}`:     {Methods: []string{"PUT", "GET"}},
-		`{"headers": {"X-B": "V", "x-a": {"present": true}}}`: {Headers: []HeaderMatch{
+		`{"headers": {"X-B": "V", "x-a": {"present": true}}}`: {Headers: []NamedMatch{
 			{Name: "x-b", Match: StringMatch{Value: "V"}},
 			{Name: "x-a", Match: StringMatch{Op: Present, Present: true}},
 		}},
+		`{"query": {"Plan": "a b", "preview": {"present": false}}, "cookies": {"Sid": {"prefix": "v2."}}}`: {
+			Query: []NamedMatch{
+				{Name: "Plan", Match: StringMatch{Value: "a b"}}, {Name: "preview", Match: StringMatch{Op: Present}},
+			},
+			Cookies: []NamedMatch{{Name: "Sid", Match: StringMatch{Op: Prefix, Value: "v2."}}},
+		},
 		`{"expr": "true"}`: {Expr: "true"},
 		`{"client_ip": ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7", "2001:DB8::/32", "::1"]}`: {ClientIP: []ipaddr.Prefix{
 			network("10.0.0.0", 8), network("0.0.0.0", 0), network("192.0.2.7", 32), network("2001:db8::", 32),

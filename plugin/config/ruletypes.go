@@ -67,11 +67,27 @@ type Match struct {
 	Path    *StringMatch
 	Host    *StringMatch // compared in lower case and without port
 	Methods []string
-	Headers []HeaderMatch // in the configuration's order
+	Headers []NamedMatch // in the configuration's order, as the next two are
+	Query   []NamedMatch
+	Cookies []NamedMatch
 	// ClientIP are networks. The client's address must be in one of them.
 	ClientIP []ipaddr.Prefix
 	Expr     string // CEL; "" for none
 	Not      []Match
+}
+
+// Named are the conditions on what a component of this source reads: nil if it reads nothing that has
+// a name.
+func (m *Match) Named(source Source) []NamedMatch {
+	switch source {
+	case FromHeader:
+		return m.Headers
+	case FromQuery:
+		return m.Query
+	case FromCookie:
+		return m.Cookies
+	}
+	return nil
 }
 
 // MatchOp is how a StringMatch compares.
@@ -94,9 +110,9 @@ type StringMatch struct {
 	Present bool // Present only: whether the value must be there
 }
 
-// HeaderMatch compares the first value of one header, named in lower case.
-type HeaderMatch struct {
-	Name  string
+// NamedMatch compares the value of one header, query parameter or cookie.
+type NamedMatch struct {
+	Name  string // of a header in lower case
 	Match StringMatch
 }
 

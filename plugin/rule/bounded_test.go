@@ -19,6 +19,8 @@ func not(m ...config.Match) config.Match { return config.Match{Not: m} }
 func both(a, b config.Match) config.Match {
 	a.Methods = append(a.Methods, b.Methods...)
 	a.Headers = append(a.Headers, b.Headers...)
+	a.Query = append(a.Query, b.Query...)
+	a.Cookies = append(a.Cookies, b.Cookies...)
 	if b.Path != nil {
 		a.Path = b.Path
 	}

@@ -23,8 +23,8 @@ type match struct {
 // condition compares one text of a request.
 type condition struct {
 	of      subject
-	column  int  // of the header
-	plain   bool // of the path: unknown unless it is written as it is read
+	source  component // ofNamed only
+	plain   bool      // of the path: unknown unless it is written as it is read
 	op      config.MatchOp
 	value   string
 	present bool             // Present only: whether the text must be there
@@ -37,7 +37,7 @@ type subject uint8
 const (
 	ofPath subject = iota
 	ofHost
-	ofHeader
+	ofNamed // a header, a query parameter, a cookie
 )
 
 // compileMatch compiles the match of a rule. Paths and hosts are compared in the
@@ -69,12 +69,19 @@ func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition)
 		}
 		list = append(list, host)
 	}
-	for i := range c.Headers {
-		h := &c.Headers[i]
-		list = append(list, conditionOf(condition{of: ofHeader, column: s.headerColumn(h.Name)}, &h.Match))
-	}
+	list = s.compileNamed(list, config.FromHeader, c.Headers)
+	list = s.compileNamed(list, config.FromQuery, c.Query)
+	list = s.compileNamed(list, config.FromCookie, c.Cookies)
 	for i := range list {
 		s.compilePattern(&list[i])
+	}
+	return list
+}
+
+func (s *Set) compileNamed(list []condition, source config.Source, all []config.NamedMatch) []condition {
+	for i := range all {
+		from := s.compileComponent(nil, &config.Component{Source: source, Name: all[i].Name})
+		list = append(list, conditionOf(condition{of: ofNamed, source: from}, &all[i].Match))
 	}
 	return list
 }
@@ -176,8 +183,10 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 		}
 	case ofHost:
 		r = m.hostOf()
-	case ofHeader:
-		r = m.headerOf(c.column)
+	case ofNamed:
+		if r = m.sourceOf(&c.source); r.state == tooLong {
+			return pattern.Unknown // the name may be there, too
+		}
 	}
 	switch {
 	case c.op == config.Present:

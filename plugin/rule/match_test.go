@@ -18,7 +18,7 @@ func isPresent(want bool) *config.StringMatch {
 }
 
 func header(name string, m *config.StringMatch) config.Match {
-	return config.Match{Headers: []config.HeaderMatch{{Name: name, Match: *m}}}
+	return config.Match{Headers: []config.NamedMatch{{Name: name, Match: *m}}}
 }
 
 func onPath(m *config.StringMatch) config.Match { return config.Match{Path: m} }
@@ -263,5 +263,118 @@ func TestMatchWithoutPseudoHeaders(t *testing.T) {
 		if got := tags(compile(t, r), &request{}); got != nil {
 			t.Errorf("%+v matches a request that has none", m)
 		}
+	}
+}
+
+func queryIs(name string, m *config.StringMatch) config.Match {
+	return config.Match{Query: []config.NamedMatch{{Name: name, Match: *m}}}
+}
+
+func cookieIs(name string, m *config.StringMatch) config.Match {
+	return config.Match{Cookies: []config.NamedMatch{{Name: name, Match: *m}}}
+}
+
+var (
+	isPro, isB, isEmpty   = op(config.Exact, "pro"), op(config.Exact, "a b"), op(config.Exact, "")
+	onPlan                = both(queryIs("plan", isPro), cookieIs("plan", isPro))
+	longQuery, longCookie = get("/?" + overlong + "&plan=pro"), get("/", "cookie", overlong+"; plan=pro")
+)
+
+// cookie is a request with a Cookie field for each value.
+func cookie(values ...string) *request {
+	req := get("/")
+	for _, value := range values {
+		req.headers = append(req.headers, [2]string{"cookie", value})
+	}
+	return req
+}
+
+// yes, no, unknown: whether a condition holds.
+const yes, no, unknown = "yes", "no", "unknown"
+
+// namedMatches are conditions on query parameters and cookies.
+var namedMatches = []struct {
+	name  string
+	match config.Match
+	req   *request
+	want  string
+}{
+	{"a parameter", queryIs("plan", isPro), get("/a?x=1&plan=pro"), yes},
+	{"another value", queryIs("plan", isPro), get("/?plan=free"), no},
+	{"no parameter", queryIs("plan", isPro), get("/plan=pro"), no},
+	{"no query at all", queryIs("plan", isEmpty), get("/"), no},
+	{"a parameter in another case", queryIs("plan", isPro), get("/?Plan=pro"), no},
+	{"a parameter, decoded", queryIs("plan", isB), get("/?%70lan=a+b"), yes},
+	{"a parameter of another spelling", queryIs("plan", isPro), get("/?plan=p%72o"), yes},
+	{"a parameter that a regex finds", queryIs("plan", op(config.Regex, "^p.o$")), get("/?plan=p%72o"), yes},
+	{"a parameter without a value", queryIs("plan", isEmpty), get("/?plan"), yes},
+	{"a parameter twice, the same", queryIs("plan", isPro), get("/?plan=pro&plan=%70ro"), yes},
+	{"a parameter twice", queryIs("plan", isPro), get("/?plan=free&plan=pro"), unknown},
+	{"a parameter twice, not it", queryIs("plan", isPro), get("/?plan=a&plan=b"), unknown},
+	{"not a parameter that is there twice", not(queryIs("plan", isPro)), get("/?plan=a&plan=b"), unknown},
+	{"not a parameter", not(queryIs("plan", isPro)), get("/?plan=free"), yes},
+	{"a parameter is there", queryIs("plan", isPresent(true)), get("/?plan"), yes},
+	{"a parameter is there, empty", queryIs("plan", isPresent(true)), get("/?plan="), yes},
+	{"a parameter is there twice", queryIs("plan", isPresent(true)), get("/?plan=a&plan=b"), yes},
+	{"a parameter that is there twice is not absent", queryIs("plan", isPresent(false)), get("/?plan=a&plan=b"), no},
+	{"a parameter is absent", queryIs("plan", isPresent(false)), get("/?a=plan"), yes},
+	{"a long query", queryIs("plan", isPro), longQuery, unknown},
+	{"a long query, not", not(queryIs("plan", isPro)), longQuery, unknown},
+	{"a long query, present", queryIs("plan", isPresent(true)), longQuery, unknown},
+	{"a long query, absent", queryIs("none", isPresent(false)), longQuery, unknown},
+
+	{"a cookie", cookieIs("plan", isPro), cookie("a=b; plan=pro"), yes},
+	{"a cookie in a field of its own", cookieIs("plan", isPro), cookie("a=b", "plan=pro"), yes},
+	{"a cookie of another value", cookieIs("plan", isPro), cookie("plan=free"), no},
+	{"no cookies", cookieIs("plan", isPro), get("/"), no},
+	{"a cookie in another case", cookieIs("plan", isPro), cookie("PLAN=pro"), no},
+	{"a cookie in quotes", cookieIs("plan", isPro), cookie(`plan="p\162o"`), yes},
+	{"a cookie with blanks around", cookieIs("plan", isPro), cookie("plan =\u00a0pro "), yes},
+	{"a cookie, decoded", cookieIs("plan", isB), cookie("plan=a%20b"), yes},
+	{"an empty cookie", cookieIs("plan", isEmpty), cookie("plan="), yes},
+	{"a cookie that a suffix ends", cookieIs("plan", op(config.Suffix, "ro")), cookie("plan=pro"), yes},
+	{"a cookie twice, the same", cookieIs("plan", isPro), cookie("plan=pro; plan=%70ro"), yes},
+	{"a cookie twice", cookieIs("plan", isPro), cookie("plan=pro", "plan=free"), unknown},
+	{"not a cookie that is there twice", not(cookieIs("plan", isPro)), cookie("plan=a; plan=b"), unknown},
+	{"a cookie is there twice", cookieIs("plan", isPresent(true)), cookie("plan=a; plan=b"), yes},
+	{"a cookie is absent", cookieIs("plan", isPresent(false)), cookie("plans=a"), yes},
+	{"long cookies", cookieIs("plan", isPro), longCookie, unknown},
+	{"long cookies, absent", cookieIs("none", isPresent(false)), longCookie, unknown},
+
+	{"both", onPlan, get("/?plan=pro", "cookie", "plan=pro"), yes},
+	{"one of both", onPlan, get("/?plan=pro", "cookie", "plan=free"), no},
+	{"one of both, the other unknown", onPlan, get("/?plan=pro", "cookie", "plan=a; plan=pro"), unknown},
+	{"neither, one unknown", onPlan, get("/?plan=free", "cookie", "plan=a; plan=pro"), no},
+}
+
+// A condition on a query parameter or a cookie compares what a key would read. Where upstreams may
+// read different values, or the value is too long to be read, a rule applies and an exempt one does not.
+func TestMatchByQueryAndCookies(t *testing.T) {
+	t.Parallel()
+	for _, tt := range namedMatches {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			limiting := counted("r")
+			limiting.Match = tt.match
+			if got := len(tags(compile(t, limiting), tt.req)) == 1; got != (tt.want != no) {
+				t.Errorf("a rule applies: %v, want the condition to be %s", got, tt.want)
+			}
+			var m Matcher
+			_, exempt := compile(t, config.Rule{Name: "e", Exempt: true, Match: tt.match}).Apply(tt.req, &m)
+			if got := exempt != nil; got != (tt.want == yes) {
+				t.Errorf("it is exempt: %v, want the condition to be %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A rule that matches by a cookie and counts by another reads each of them.
+func TestMatchAndKeyOfCookies(t *testing.T) {
+	t.Parallel()
+	r := counted("r", config.Component{Source: config.FromCookie, Name: "sid"})
+	r.Match = both(cookieIs("plan", op(config.Exact, "pro")), queryIs("sid", op(config.Exact, "b")))
+	got := tags(compile(t, r), get("/?sid=b", "cookie", "plan=pro; sid=a%7C"))
+	if !slices.Equal(got, []string{"r|a%7C"}) {
+		t.Errorf("tags are %q", got)
 	}
 }

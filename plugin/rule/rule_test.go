@@ -107,7 +107,7 @@ func readEverything(t testing.TB) *Set {
 	first, second := key("first"), key("second")
 	first.Match = config.Match{
 		Path: op(config.Prefix, "/api"), Host: op(config.Exact, "api.example.com"), Methods: []string{"GET"},
-		Headers: []config.HeaderMatch{
+		Headers: []config.NamedMatch{
 			{Name: "x-api-key", Match: *isPresent(true)},
 			{Name: "x-none", Match: *isPresent(false)},
 		},

@@ -58,7 +58,7 @@ func mayLack(c *config.Config, r *config.Rule) (all []*config.Component) {
 	}
 	for i := range r.Key {
 		k := &r.Key[i]
-		needless := k.Source == config.FromHeader && (demands(&r.Match, k.Name) || catches(c, k.Name))
+		needless := demands(&r.Match, k) || catches(c, k)
 		if k.HasDefault || always(k.Source) || needless {
 			continue
 		}
@@ -77,18 +77,18 @@ func always(s config.Source) bool {
 	return false
 }
 
-// demands reports whether the match holds for requests with this header alone.
-func demands(m *config.Match, header string) bool {
-	return slices.ContainsFunc(m.Headers, func(h config.HeaderMatch) bool {
-		return h.Name == header && (h.Match.Op != config.Present || h.Match.Present)
+// demands reports whether the match holds for requests alone that have the component's value.
+func demands(m *config.Match, k *config.Component) bool {
+	return slices.ContainsFunc(m.Named(k.Source), func(n config.NamedMatch) bool {
+		return n.Name == k.Name && (n.Match.Op != config.Present || n.Match.Present)
 	})
 }
 
-// catches reports whether a rule is for requests without this header.
-func catches(c *config.Config, header string) bool {
+// catches reports whether a rule is for requests that lack the component's value.
+func catches(c *config.Config, k *config.Component) bool {
 	return slices.ContainsFunc(c.Rules, func(r config.Rule) bool {
-		return r.Mode == config.Enforce && slices.ContainsFunc(r.Match.Headers, func(h config.HeaderMatch) bool {
-			return h.Name == header && h.Match.Op == config.Present && !h.Match.Present
+		return r.Mode == config.Enforce && slices.ContainsFunc(r.Match.Named(k.Source), func(n config.NamedMatch) bool {
+			return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
 		})
 	})
 }

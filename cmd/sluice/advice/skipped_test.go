@@ -28,6 +28,15 @@ func TestMayLack(t *testing.T) {
 			"a header that the match demands", `"match": {"headers": {"x-a": {"prefix": "b"}}}, "key": [{"header": "X-A"}]`,
 			"", 0,
 		},
+		{
+			"a parameter that the match demands", `"match": {"query": {"a": {"present": true}}}, "key": [{"query": "a"}]`,
+			"", 0,
+		},
+		{"a cookie of that name in the match", `"match": {"cookies": {"a": "b"}}, "key": [{"query": "a"}]`, "", 1},
+		{
+			"a rule for those without the cookie", `"key": [{"cookie": "a"}]`,
+			`{"name": "none", "match": {"cookies": {"a": {"present": false}}}, ` + limits + `}`, 0,
+		},
 		{"another header in the match", `"match": {"headers": {"x-b": "b"}}, "key": [{"header": "x-a"}]`, "", 1},
 		{"a rule that is off", `"mode": "off", "key": [{"header": "x-a"}]`, "", 0},
 		{

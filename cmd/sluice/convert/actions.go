@@ -12,11 +12,15 @@ type entry struct {
 	static   bool
 	value    string // of a static one
 	source   object // else the component of a rule's key
-	header   string // else, if it is a header, its name
+	field    string // of a match that compares the source, "headers" or "query"; "" for none
+	name     string // of the header or query parameter
 	only     conditions
 	at       node
 	optional bool // without a value the descriptor lacks the entry
 }
+
+// is a match by what the entry's source has.
+func (e *entry) is(matcher any) object { return named(e.field, e.name, matcher) }
 
 // limiting makes rules of what rate limits send and what descriptors limit.
 type limiting struct{ routing }
@@ -62,7 +66,9 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 		return c.header(e, header)
 	case "query_parameters":
 		name := n.get("query_parameter_name").text()
-		return entry{key: key(""), source: object{{"query", name}}, optional: n.get("skip_if_absent").flag(false)}, true
+		e := entry{key: key(""), source: object{{"query", name}}, field: "query", name: name}
+		e.optional = n.get("skip_if_absent").flag(false)
+		return e, true
 	case "remote_address":
 		return entry{key: "remote_address", source: object{{"client_ip", true}}}, true
 	case "masked_remote_address":
@@ -77,7 +83,9 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	case "source_cluster":
 		return entry{key: "source_cluster", source: object{{"property", []any{"node", "cluster"}}}}, true
 	case "header_value_match":
-		return c.valueMatch(n, key("header_match"))
+		return c.valueMatch(n, key("header_match"), "headers", c.headerMatch)
+	case "query_parameter_value_match":
+		return c.valueMatch(n, key("query_match"), "query_parameters", c.queryMatch)
 	case "metadata", "dynamic_metadata":
 		return c.metadata(n, key(""))
 	case "extension":
@@ -113,7 +121,7 @@ func (c limiting) header(e entry, name string) (entry, bool) {
 		c.report(Differs, e.at, "the host counts in lower case and without its port")
 		e.source = object{{"host", true}}
 	default:
-		e.source, e.header = object{{"header", name}}, name
+		e.source, e.field, e.name = object{{"header", name}}, "headers", name
 	}
 	return e, true
 }
@@ -127,8 +135,10 @@ func (c limiting) plain(n node, e entry) (entry, bool) {
 }
 
 // valueMatch is a static entry that is sent under conditions.
-func (c limiting) valueMatch(n node, key string) (entry, bool) {
-	only, ok := c.headerMatches(n.get("headers").each())
+func (c limiting) valueMatch(
+	n node, key, field string, by func(n node) (conditions, bool),
+) (entry, bool) {
+	only, ok := c.matches(n.get(field).each(), by)
 	if !ok {
 		return entry{}, false
 	}

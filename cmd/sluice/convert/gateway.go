@@ -124,8 +124,14 @@ func (g *gatewayRule) convert(selector node) {
 // selector turns a client selector into a key and conditions, and for a network
 // into the only tier that has a limit.
 func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object, ok bool) {
-	if key, when, ok = g.headers(n); !ok {
-		return nil, when, nil, false
+	for _, names := range []struct{ list, field, component string }{
+		{"headers", "headers", "header"}, {"queryParams", "query", "query"},
+	} {
+		for _, m := range n.get(names.list).each() {
+			if key, when, ok = g.named(m, names.field, names.component, key, when); !ok {
+				return nil, when, nil, false
+			}
+		}
 	}
 	var methods []any
 	for _, method := range n.get("methods").each() {
@@ -137,11 +143,6 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 	if path := n.get("path"); path.ok() {
 		when.set("path", pathMatch(path))
 	}
-	if queries := n.get("queryParams"); queries.ok() {
-		g.report(Missing, queries, "a condition on query parameters: whoever has them is not limited by this rule "+
-			"(match.expr can say it, with request.query)")
-		return nil, when, nil, false
-	}
 	tier, byAddress, ok := g.source(n.get("sourceCIDR"))
 	if byAddress {
 		key = append(key, object{{"client_ip", true}})
@@ -149,32 +150,33 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 	return key, when, tier, ok
 }
 
-// headers returns the part of a selector that is about headers: those of which each value has a counter
-// are part of the key, the others are conditions.
-func (g *gatewayRule) headers(n node) (key []any, when conditions, ok bool) {
-	for _, h := range n.get("headers").each() {
-		name, value := strings.ToLower(h.get("name").text()), h.get("value").text()
-		var matcher any
-		switch h.get("type").text() {
-		case "Distinct":
-			key = append(key, object{{"header", name}})
-			continue
-		case "RegularExpression":
-			matcher = whole(value)
-		default:
-			matcher = value
-		}
-		one := conditions{fields: headerIs(name, matcher)}
-		if h.get("invert").flag(false) {
-			one = conditions{nots: []object{one.match()}}
-		}
-		var fits bool
-		if when, fits = when.and(one); !fits {
-			g.report(Missing, h, "a second condition on one header: the rule is left out, and nobody limited by it")
-			return nil, when, false
-		}
+// named adds the part of a selector that is about one header or query parameter. One of which each
+// value has a counter is part of the key, any other is a condition.
+func (g *gatewayRule) named(
+	n node, field, component string, key []any, when conditions,
+) ([]any, conditions, bool) {
+	name, value, what := n.get("name").text(), n.get("value").text(), "query parameter"
+	if component == "header" {
+		name, what = strings.ToLower(name), component
 	}
-	return key, when, true
+	var matcher any
+	switch n.get("type").text() {
+	case "Distinct":
+		return append(key, object{{component, name}}), when, true
+	case "RegularExpression":
+		matcher = whole(value)
+	default:
+		matcher = value
+	}
+	one := conditions{fields: named(field, name, matcher)}
+	if n.get("invert").flag(false) {
+		one = conditions{nots: []object{one.match()}}
+	}
+	both, fits := when.and(one)
+	if !fits {
+		g.report(Missing, n, "a second condition on the %s %q: the rule is left out, and nobody limited by it", what, name)
+	}
+	return key, both, fits
 }
 
 // source returns the part of a selector that is about the client's network: a tier, and whether each

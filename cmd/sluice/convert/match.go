@@ -13,10 +13,10 @@ type conditions struct {
 }
 
 // order is that of the fields in a match.
-var order = []string{"path", "host", "methods", "headers", "expr"}
+var order = []string{"path", "host", "methods", "headers", "query", "cookies", "expr"}
 
-// headerIs is a match of one header.
-func headerIs(name string, matcher any) object { return object{{"headers", object{{name, matcher}}}} }
+// named is a match of one header or query parameter; field is "headers" or "query".
+func named(field, name string, matcher any) object { return object{{field, object{{name, matcher}}}} }
 
 // set puts a field in the place of the one that is there.
 func (a *conditions) set(name string, value any) { a.fields = a.fields.set(name, value) }
@@ -29,17 +29,17 @@ func (a conditions) and(b conditions) (conditions, bool) {
 			a.set(f.name, f.value)
 			continue
 		}
-		if f.name != "headers" {
+		all, hasNames := before.(object)
+		if !hasNames || f.name != "headers" && f.name != "query" {
 			return a, false
 		}
-		headers := before.(object)
-		for _, h := range f.value.(object) {
-			if same := headers.get(h.name); same != nil && compact(same) != compact(h.value) {
+		for _, n := range f.value.(object) {
+			if same := all.get(n.name); same != nil && compact(same) != compact(n.value) {
 				return a, false
 			}
-			headers = headers.set(h.name, h.value)
+			all = all.set(n.name, n.value)
 		}
-		a.set(f.name, headers)
+		a.set(f.name, all)
 	}
 	a.nots = slices.Concat(a.nots, b.nots)
 	return a, true
@@ -122,12 +122,12 @@ func stringMatch(n node, behind string) any {
 // value.
 func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"}} }
 
-// headerMatches turns Envoy's HeaderMatchers, which all must hold, into
-// conditions. It reports what has no counterpart.
-func (c routing) headerMatches(list []node) (all conditions, ok bool) {
+// matches turns Envoy's HeaderMatchers or QueryParameterMatchers, which all must hold, into
+// conditions, each by one. It reports what has no counterpart.
+func (c routing) matches(list []node, by func(n node) (conditions, bool)) (all conditions, ok bool) {
 	ok = true
 	for _, n := range list {
-		one, fits := c.headerMatch(n)
+		one, fits := by(n)
 		if !fits {
 			ok = false
 			continue
@@ -166,12 +166,26 @@ func (c routing) headerMatch(n node) (conditions, bool) {
 	case ":authority", "host":
 		one.set("host", matcher)
 	default:
-		one.fields = headerIs(name, matcher)
+		one.fields = named("headers", name, matcher)
 	}
 	if n.get("invert_match").flag(false) {
 		one = conditions{nots: []object{one.match()}}
 	}
 	return one, true
+}
+
+// queryMatch is a QueryParameterMatcher. The name alone is a parameter that must be there.
+func (c routing) queryMatch(n node) (conditions, bool) {
+	name := n.get("name").text()
+	matcher := any(object{{"present", n.get("present_match").flag(true)}})
+	if m := n.get("string_match"); m.ok() {
+		if matcher = stringMatch(m, ""); matcher == nil {
+			c.report(Missing, n, "a condition on the query parameter %q that does not compare its text (custom): no rule has "+
+				"the limit behind it", name)
+			return conditions{}, false
+		}
+	}
+	return conditions{fields: named("query", name, matcher)}, true
 }
 
 func headerMatcher(n node) any {

@@ -40,7 +40,7 @@ func (c limiting) leafSettings(l *leaf) {
 }
 
 // tierEntry is the entry whose values choose the limit by limits_by; -1 for none.
-// Values of other entries are for match, which sees headers alone.
+// Values of other entries are for match, which sees headers and query parameters alone.
 func (c limiting) tierEntry(entries []entry, found []leaf) int {
 	best := -1
 	for i := range entries {
@@ -49,10 +49,10 @@ func (c limiting) tierEntry(entries []entry, found []leaf) int {
 			varies = varies || l.picks[i].descriptor != nil && !l.picks[i].any()
 			wildcards = wildcards || l.picks[i].wild()
 		}
-		if !varies || wildcards && entries[i].header != "" {
+		if !varies || wildcards && entries[i].field != "" {
 			continue
 		}
-		if best < 0 || entries[best].header != "" && entries[i].header == "" {
+		if best < 0 || entries[best].field != "" && entries[i].field == "" {
 			best = i
 		}
 	}
@@ -148,12 +148,12 @@ func assemble(name string, match object, key []any, cost any, limits field, shad
 // false if match cannot see them.
 func valueConditions(e *entry, pick *choice) (only conditions, ok bool) {
 	if _, isExact := pick.is.(string); isExact || pick.prefix() != "" {
-		only.fields = headerIs(e.header, pick.is)
+		only.fields = e.is(pick.is)
 	}
 	for _, not := range pick.not {
-		only.nots = append(only.nots, headerIs(e.header, not))
+		only.nots = append(only.nots, e.is(not))
 	}
-	return only, e.header != "" || only.fields == nil && only.nots == nil
+	return only, e.field != "" || only.fields == nil && only.nots == nil
 }
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an

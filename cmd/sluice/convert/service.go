@@ -217,14 +217,15 @@ func (c limiting) variants(entries []entry) (all [][]entry) {
 			if !e.optional {
 				continue
 			}
-			if e.header == "" {
-				c.report(Differs, e.at, "skip_if_absent of something other than a header: without it the rule does not apply")
+			if e.field == "" {
+				c.report(Differs, e.at, "skip_if_absent of something other than a header or a query parameter: "+
+					"without it the rule does not apply")
 				continue
 			}
 			if len(entries) == 1 {
 				continue // nothing would be sent
 			}
-			absent := entry{at: e.at, only: conditions{fields: headerIs(e.header, object{{"present", false}})}}
+			absent := entry{at: e.at, only: conditions{fields: e.is(object{{"present", false}})}}
 			next = append(next, append(slices.Clone(before), absent))
 		}
 		all = next

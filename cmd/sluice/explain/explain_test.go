@@ -37,6 +37,8 @@ const explained = `{
        {"algorithm": "fixed_window", "window": "1d", "limit": 10, "cost": 2}]},
     {"name": "peer", "key": [{"property": ["connection", "id"]}], "match": {"not": {"host": "b"}},
     	"limits": [` + aLimit + `]},
+    {"name": "named", "match": {"query": {"plan": "free"}, "cookies": {"seen": {"present": true}}},
+     "limits": [` + aLimit + `]},
     {"name": "others", "match": {"not": [{"host": "b"}, {"path": {"prefix": "/c/"}}]}, "limits": [` + aLimit + `]}
   ]}`
 
@@ -89,13 +91,15 @@ var explanations = []struct {
 	{
 		name: "an exempt rule and a path in another spelling", args: []string{"http://h/x/../healthz"}, rule: "health",
 		want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
-			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header"},
+			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header, a " +
+			"query parameter or a cookie"},
 	},
 	{
 		name: "an exempt rule and a control character in the query", rule: "health",
 		args: []string{"http://h/x/../healthz?%0A"},
 		want: explain.Rule{Mode: "exempt", Why: "it is not sure that its match holds for the upstream, too: " +
-			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header"},
+			"an exempt rule takes only a path as Sluice normalises it, a method in upper case, and one value of a header, a " +
+			"query parameter or a cookie"},
 	},
 	{
 		name: "an exempt rule and a control character", args: []string{"http://h/healthz%0A?a"}, rule: "health",
@@ -111,6 +115,18 @@ var explanations = []struct {
 			Mode: "enforce", Applies: true, Identity: "%many|%25many", Tag: "per%20key|%many|%25many", Cost: 2,
 			Shared: []string{"%many: the header x-api-key has several different values"},
 		},
+	},
+	{
+		name: "a query parameter and a cookie", args: []string{"http://h/?plan=fr%65e", "-H", "cookie: seen="}, rule: "named",
+		want: explain.Rule{Mode: "enforce", Applies: true, Tag: "named|", Cost: 1},
+	},
+	{
+		name: "another query parameter", args: []string{"http://h/?Plan=free", "-H", "cookie: seen=1"}, rule: "named",
+		want: explain.Rule{Mode: "enforce", Why: `match.query["plan"] does not hold`},
+	},
+	{
+		name: "no cookie", args: []string{"http://h/?plan=free"}, rule: "named",
+		want: explain.Rule{Mode: "enforce", Why: `match.cookies["seen"] does not hold`},
 	},
 	{
 		name: "a method in lower case", args: []string{"get", "http://h/api/", "-H", "X-Api-Key: k", "-H", "x-a: 1"},

@@ -30,7 +30,7 @@ func why(c *config.Rule, req *Request) (string, error) {
 			return "the path holds a control character, or an escape of one: no such request is exempt", p.err
 		}
 		return "it is not sure that its match holds for the upstream, too: an exempt rule takes only a path as Sluice " +
-			"normalises it, a method in upper case, and one value of a header", p.err
+			"normalises it, a method in upper case, and one value of a header, a query parameter or a cookie", p.err
 	}
 	for i := range c.Key {
 		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
@@ -115,6 +115,12 @@ func parts(m *config.Match) []part {
 	}
 	for i := range m.Headers {
 		all = append(all, part{fmt.Sprintf("headers[%q]", m.Headers[i].Name), config.Match{Headers: m.Headers[i : i+1]}})
+	}
+	for i := range m.Query {
+		all = append(all, part{fmt.Sprintf("query[%q]", m.Query[i].Name), config.Match{Query: m.Query[i : i+1]}})
+	}
+	for i := range m.Cookies {
+		all = append(all, part{fmt.Sprintf("cookies[%q]", m.Cookies[i].Name), config.Match{Cookies: m.Cookies[i : i+1]}})
 	}
 	all = append(all, part{"client_ip", config.Match{ClientIP: m.ClientIP}})
 	for i := range m.Not {

@@ -153,12 +153,12 @@ func (f *found) emptyMatch(r *config.Rule) {
 	}
 	for i := range r.Key {
 		k := &r.Key[i]
-		isAbsent := func(h config.HeaderMatch) bool {
-			return h.Name == k.Name && h.Match.Op == config.Present && !h.Match.Present
+		isAbsent := func(n config.NamedMatch) bool {
+			return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
 		}
-		if k.Source == config.FromHeader && !k.HasDefault && slices.ContainsFunc(r.Match.Headers, isAbsent) {
-			f.say(fmt.Sprintf("key[%d]", i), "the match wants the header %q to be absent, and the key needs "+
-				"it, so that the rule never applies", k.Name)
+		if !k.HasDefault && slices.ContainsFunc(r.Match.Named(k.Source), isAbsent) {
+			f.say(fmt.Sprintf("key[%d]", i), "the match wants %q to be absent, and the key needs it, so that the rule "+
+				"never applies", k.Name)
 		}
 	}
 }
@@ -204,12 +204,13 @@ func isSecret(c *config.Component) bool {
 	return false
 }
 
-func isUserAgent(h config.HeaderMatch) bool { return h.Name == "user-agent" }
+func isUserAgent(h config.NamedMatch) bool { return h.Name == "user-agent" }
 
 // takesAll reports whether a match takes every request.
 func takesAll(m *config.Match) bool {
 	return (m.Path == nil || m.Path.Op == config.Prefix && m.Path.Value == "/") && m.Host == nil && m.Methods == nil &&
-		len(m.Headers) == 0 && m.Expr == "" && len(m.Not) == 0 && (m.ClientIP == nil || allAddresses(m.ClientIP))
+		len(m.Headers)+len(m.Query)+len(m.Cookies) == 0 && m.Expr == "" && len(m.Not) == 0 &&
+		(m.ClientIP == nil || allAddresses(m.ClientIP))
 }
 
 // allAddresses reports whether networks hold every address.

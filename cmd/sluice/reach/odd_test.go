@@ -31,6 +31,9 @@ var odd = []struct{ rule, at, says string }{
 	{`"match": {"path": {"prefix": "/"}, "not": {"path": "/a"}}`, "", ""},
 	{`"match": {"headers": {"x-a": {"present": false}}}, "key": [{"header": "x-a"}]`, "key[0]", "never applies"},
 	{`"match": {"headers": {"x-a": {"present": false}}}, "key": [{"header": "x-a", "default": "-"}]`, "", ""},
+	{`"match": {"query": {"a": {"present": false}}}, "key": [{"query": "a"}]`, "key[0]", "never applies"},
+	{`"match": {"cookies": {"a": {"present": false}}}, "key": [{"cookie": "a"}]`, "key[0]", "never applies"},
+	{`"match": {"cookies": {"a": {"present": false}}}, "key": [{"query": "a"}]`, "", ""},
 	{`"key": [{"property": ["source", "port"]}]`, "key[0]", "nobody is limited"},
 	{`"key": [{"property": ["request", "id"]}]`, "key[0]", "nobody is limited"},
 	{`"key": [{"property": ["connection", "id"]}]`, "key[0]", "nobody is limited"},
@@ -49,6 +52,8 @@ var exempts = []struct{ rule, at, says string }{
 	{`"match": {"path": {"prefix": "/"}}`, "match", "exempts every request"},
 	{`"match": {"client_ip": ["0.0.0.0/0", "::/0"]}`, "match", "exempts every request"},
 	{`"match": {"client_ip": ["0.0.0.0/0"]}`, "", ""},
+	{`"match": {"query": {"a": "b"}}`, "", ""},
+	{`"match": {"cookies": {"a": "b"}}`, "", ""},
 	{`"match": {"headers": {"user-agent": "probe"}}`, "match.headers", "clients choose"},
 }
 

@@ -70,13 +70,8 @@ func covers(a, b *config.Match) bool {
 		a.ClientIP != nil && (b.ClientIP == nil || !within(b.ClientIP, a.ClientIP)):
 		return false
 	}
-	for i := range a.Headers {
-		h := &a.Headers[i]
-		if !slices.ContainsFunc(b.Headers, func(of config.HeaderMatch) bool {
-			return of.Name == h.Name && implies(&of.Match, &h.Match)
-		}) {
-			return false
-		}
+	if !allImplied(b.Headers, a.Headers) || !allImplied(b.Query, a.Query) || !allImplied(b.Cookies, a.Cookies) {
+		return false
 	}
 	for i := range a.Not { // whatever a keeps out must be kept out of b, too
 		if !slices.ContainsFunc(b.Not, func(of config.Match) bool { return covers(&of, &a.Not[i]) }) {
@@ -84,6 +79,15 @@ func covers(a, b *config.Match) bool {
 		}
 	}
 	return true
+}
+
+// allImplied reports whether whatever fulfils all of b fulfils all of a.
+func allImplied(b, a []config.NamedMatch) bool {
+	return !slices.ContainsFunc(a, func(wanted config.NamedMatch) bool {
+		return !slices.ContainsFunc(b, func(of config.NamedMatch) bool {
+			return of.Name == wanted.Name && implies(&of.Match, &wanted.Match)
+		})
+	})
 }
 
 // implies reports whether every value for which b holds is one for which a does.

@@ -38,6 +38,14 @@ var followed = []struct {
 		`{"headers": {"x-a": "1"}}`, false,
 	},
 	{
+		"an exempt cookie", `"exempt": true, "match": {"cookies": {"a": {"prefix": "1"}}}`, `{"cookies": {"a": "12"}}`, true,
+	},
+	{
+		"another cookie", `"exempt": true, "match": {"cookies": {"a": {"prefix": "1"}}}`, `{"query": {"a": "12"}}`, false,
+	},
+	{"an exempt query", `"exempt": true, "match": {"query": {"a": "1"}}`, `{"query": {"b": "2", "a": "1"}}`, true},
+	{"another query", `"exempt": true, "match": {"query": {"a": "1"}}`, `{"query": {"a": "2"}}`, false},
+	{
 		"an exempt network", `"exempt": true, "match": {"client_ip": ["10.0.0.0/8"]}`,
 		`{"client_ip": ["10.1.0.0/16"]}`, true,
 	},

@@ -105,7 +105,7 @@ func TestMigrationExamples(t *testing.T) {
 	}
 	files := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	examples := example.FindAllSubmatch(page, -1)
-	if len(examples) != strings.Count(string(page), "### Example: ") || len(examples) < 5 {
+	if len(examples) != strings.Count(string(page), "### Example: ") || len(examples) < 4 {
 		t.Fatalf("%d examples", len(examples))
 	}
 	for _, e := range examples {

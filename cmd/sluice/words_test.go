@@ -14,7 +14,7 @@ import (
 // grows with each change. Shorten what is there before you raise a bound.
 const (
 	wordsOfPage  = 3500
-	wordsOfAll   = 47_500
+	wordsOfAll   = 46_000
 	wordsOfEntry = 300 // of CHANGELOG.md
 )
 

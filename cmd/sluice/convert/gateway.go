@@ -3,8 +3,8 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -116,9 +116,13 @@ func (g *gatewayRule) convert(selector node) {
 		tier := object{{values.get("value").(string), []any{limit}}}
 		limits = field{"limits_by", object{{"source", values.get("source")}, {"values", tier}}}
 	}
+	cost, shadow := g.requestCost(), g.node.get("shadowMode").flag(false)
+	if unlimited(g.node.get("limit", "requests")) {
+		g.reportUnlimited()
+		return
+	}
 	name := g.converter.name(g.name, fmt.Sprint(g.index))
-	shadow := g.node.get("shadowMode").flag(false)
-	g.add(g.node, assemble(name, when.match(), key, g.requestCost(), limits, shadow))
+	g.add(g.node, assemble(name, when.match(), key, cost, limits, shadow))
 }
 
 // selector turns a client selector into a key and conditions, and for a network
@@ -143,11 +147,34 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 	if path := n.get("path"); path.ok() {
 		when.set("path", pathMatch(path))
 	}
-	tier, byAddress, ok := g.source(n.get("sourceCIDR"))
+	cidr := n.get("sourceCIDR")
+	tier, byAddress, ok := g.source(cidr)
 	if byAddress {
 		key = append(key, object{{"client_ip", true}})
 	}
+	if text := cidr.get("value").text(); otherFamily[text] != "" {
+		when.set("client_ip", []any{text})
+		g.report(Note, cidr, "this rule does not limit clients with %s addresses, as there (without match.client_ip it does)",
+			otherFamily[text])
+	}
 	return key, when, tier, ok
+}
+
+// otherFamily is the kind of addresses that is not in the network of all IPv4 or of all IPv6 addresses.
+var otherFamily = map[string]string{"0.0.0.0/0": "IPv6", "::/0": "IPv4"}
+
+// unlimited reports whether a number of requests is the highest that there can be, by which people say that
+// there is no limit.
+func unlimited(n node) bool { return n.number(0) == math.MaxUint32 }
+
+// reportUnlimited tells why a rule that limits nobody is left out.
+func (g *gatewayRule) reportUnlimited() {
+	if g.algorithm == "token_bucket" {
+		g.report(Missing, g.node, "no limit (%d requests): requests that match it are held to the other rules' limits",
+			math.MaxUint32)
+		return
+	}
+	g.report(Note, g.node, "no limit (%d requests), so no rule", math.MaxUint32)
 }
 
 // named adds the part of a selector that is about one header or query parameter. One of which each
@@ -241,9 +268,9 @@ func (g *gatewayRule) requestCost() any {
 }
 
 // network is the component that an address or a network is a value of, and the
-// value; "" for the network of all addresses.
+// value; "" for all addresses.
 func network(text string) (component object, value string, err error) {
-	if slices.Contains([]string{"", "*", "0.0.0.0/0", "::/0"}, text) {
+	if text == "" || text == "*" || otherFamily[text] != "" {
 		return object{{"client_ip", true}}, "", nil
 	}
 	if addr, err := netip.ParseAddr(text); err == nil {

@@ -13,7 +13,7 @@ type conditions struct {
 }
 
 // order is that of the fields in a match.
-var order = []string{"path", "host", "methods", "headers", "query", "cookies", "expr"}
+var order = []string{"path", "host", "methods", "headers", "query", "cookies", "client_ip", "expr"}
 
 // named is a match of one header or query parameter; field is "headers" or "query".
 func named(field, name string, matcher any) object { return object{{field, object{{name, matcher}}}} }

@@ -80,9 +80,10 @@ func (d *descriptor) readLimit(n node) {
 		d.replaces = true
 	}
 	length, err := window(n.get("unit").text(), n.get("unit_multiplier").number(1))
-	limit := fixedWindow(n.get("requests_per_unit").number(0), length)
+	requests := n.get("requests_per_unit")
+	limit := fixedWindow(requests.number(0), length)
 	switch {
-	case n.get("unlimited").flag(false):
+	case n.get("unlimited").flag(false) || unlimited(requests):
 	case err != nil:
 		d.wrong = err
 	default:

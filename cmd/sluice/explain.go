@@ -147,10 +147,10 @@ func overText(r *explain.Rule) string {
 func limitText(l explain.Limit) string {
 	var s strings.Builder
 	if l.Ceiling > 0 && l.Ceiling < algo.MaxCeiling {
-		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Limit, l.Window))
+		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Limit, l.Window, l.Unit))
 		fmt.Fprintf(&s, ", %d for its class (%d %%)", l.Capacity, l.Ceiling)
 	} else {
-		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window))
+		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window, l.Unit))
 	}
 	if l.Cost != nil {
 		fmt.Fprintf(&s, ", cost %d", *l.Cost)

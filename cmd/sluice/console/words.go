@@ -8,17 +8,25 @@ import (
 	"time"
 )
 
-// Limit is a limit in a few words, such as `gcra 10 in 1s, burst 20`, or of what is in
-// flight `concurrency 20 at once`.
-func Limit(algorithm string, limit, capacity int64, window string) string {
+// Limit is a limit in a few words, such as `gcra 10 in 1s, burst 20`, with its unit `gcra 10 tokens in
+// 1s`, or of what is in flight `concurrency 20 at once`.
+func Limit(algorithm string, limit, capacity int64, window, unit string) string {
 	if window == "" {
 		return fmt.Sprintf("%s %d at once", algorithm, limit)
 	}
-	text := fmt.Sprintf("%s %d in %s", algorithm, limit, window)
+	text := fmt.Sprintf("%s %s in %s", algorithm, Units(strconv.FormatInt(limit, 10), unit), window)
 	if capacity != limit {
 		text += fmt.Sprintf(", burst %d", capacity)
 	}
 	return text
+}
+
+// Units is a number with its unit; "" is requests, which need no word.
+func Units(number, unit string) string {
+	if unit == "" {
+		return number
+	}
+	return number + " " + unit
 }
 
 // Identity is an identity as tables have it.

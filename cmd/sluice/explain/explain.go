@@ -52,6 +52,7 @@ type Limit struct {
 	Limit     int64  `json:"limit"`
 	Window    string `json:"window"`
 	Capacity  int64  `json:"capacity"`
+	Unit      string `json:"unit,omitempty"` // of what it counts; requests have none
 	Cost      *int64 `json:"cost,omitempty"` // of this limit, if it is not the rule's
 	Key       string `json:"key,omitempty"`  // in Redis
 	// Per are the values that a limit with "per" counts, as in its key, and Ceiling the percent of
@@ -236,6 +237,7 @@ func Limits(set *rule.LimitSet) (all []Limit) {
 			Limit:     l.Units,
 			Window:    l.Window,
 			Capacity:  l.Room(),
+			Unit:      l.Unit,
 			Guarantee: l.Guarantee,
 			Over:      l.Over,
 		})

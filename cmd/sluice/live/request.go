@@ -202,7 +202,7 @@ func (r *RuleState) rows() (rows [][]string) {
 	}
 	for i := range r.Limits {
 		l := &r.Limits[i]
-		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)
+		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
 		if l.Cost != 1 {
 			what += fmt.Sprintf(", cost %d", l.Cost)
 		}

@@ -68,7 +68,7 @@ func statusRows(limits []Status) [][]string {
 	}
 	rows := [][]string{head}
 	for _, l := range limits {
-		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)
+		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
 		name := l.Name
 		if l.Per != "" {
 			name += " of " + console.Identity(l.Per)

@@ -52,7 +52,7 @@ func (s *session) printTop(top []Top) error {
 	rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
 	for _, t := range top {
 		rows = append(rows, []string{
-			console.Identity(t.Identity), console.Whole(t.Used), console.Whole(t.Capacity),
+			console.Identity(t.Identity), console.Whole(t.Used), console.Units(console.Whole(t.Capacity), t.Unit),
 			console.Wait(t.ResetMicros), t.Name,
 		})
 	}

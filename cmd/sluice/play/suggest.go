@@ -149,7 +149,7 @@ func (all *advice) print(c *console.Console, name string) error {
 			suggested = s.Why
 		}
 		rows = append(rows, []string{
-			s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window), console.Whole(int64(s.Identities)),
+			s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window, s.Unit), console.Whole(int64(s.Identities)),
 			console.Whole(s.P50), console.Whole(s.P90), console.Whole(s.P99), console.Whole(s.P999), console.Whole(s.Max),
 			suggested,
 		})

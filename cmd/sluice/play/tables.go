@@ -79,7 +79,7 @@ func simulationTables(r *simulate.Report) [][][]string {
 		}
 		head := []string{rule.Rule, console.Whole(rule.Checked), console.Whole(rule.Admitted), rejected}
 		for _, l := range rule.Limits {
-			text := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window)
+			text := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
 			rules = append(rules, append(head[:4:4], text, console.Whole(l.MostInWindow)))
 			head = []string{"", "", "", ""}
 		}

@@ -19,7 +19,8 @@ type Suggestion struct {
 	Limit      string `json:"limit"`
 	Algorithm  string `json:"algorithm"`
 	Window     string `json:"window"`
-	Now        int64  `json:"now"` // as configured
+	Unit       string `json:"unit,omitempty"` // of what it counts; requests have none
+	Now        int64  `json:"now"`            // as configured
 	Identities int    `json:"identities"`
 	P50        int64  `json:"p50"`
 	P90        int64  `json:"p90"`
@@ -144,7 +145,7 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, q *Que
 func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile float64) (Suggestion, error) {
 	l := &set.Limits[i]
 	s := Suggestion{
-		Limit: l.Name, Algorithm: l.Algorithm.String(), Window: l.Window, Now: l.Units,
+		Limit: l.Name, Algorithm: l.Algorithm.String(), Window: l.Window, Unit: l.Unit, Now: l.Units,
 		Identities: len(identities),
 	}
 	if l.Algorithm == algo.Concurrency {

@@ -25,7 +25,6 @@ import (
 )
 
 const (
-	configFile = "envoy.yaml"
 	wasmFile   = "build/sluice.wasm"
 	startLimit = 60 * time.Second
 	stopLimit  = 5 * time.Second
@@ -70,9 +69,8 @@ type demo struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	store := os.Getenv("STORE")
-	d := demo{out: os.Stdout, local: store == "local", ports: documented}
-	err := checkStore(store)
+	d := demo{out: os.Stdout, local: os.Getenv("STORE") == "local", ports: documented}
+	err := checkStore(os.Getenv("STORE"))
 	if err == nil {
 		err = d.run(ctx)
 	}
@@ -106,9 +104,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 			c.Stop(stopLimit)
 		}
 	}()
-	if err := d.start(ctx); errors.Is(err, context.Canceled) {
-		return nil // Ctrl-C while starting
-	} else if err != nil {
+	if err := d.start(ctx); errors.Is(err, process.ErrEnded) {
+		return death(<-d.died)
+	} else if err != nil && !errors.Is(err, context.Canceled) { // Ctrl-C while starting
 		return err
 	}
 	select {
@@ -126,18 +124,21 @@ func (d *demo) start(ctx context.Context) error {
 	if err := d.settle(); err != nil {
 		return err
 	}
-	if !d.local {
-		if err := d.launch(io.Discard, "redis-server", process.RedisArgs(d.dir, d.ports[redis].number)...); err != nil {
-			return err
-		}
-		ready := func(ctx context.Context) error { return process.PingRedis(ctx, d.ports[redis].addr()) }
-		if err := d.await(ctx, ready); err != nil {
-			return err
-		}
-	}
-	l, err := net.Listen("tcp4", d.ports[upstream].addr())
+	c, err := envoyconf.Read("envoy.yaml")
 	if err != nil {
 		return err
+	}
+	c.SetPorts(d.ports[listener].number, d.ports[admin].number)
+	c.SetUpstream(d.ports[upstream].addr())
+	if d.local {
+		c.RemoveRedis()
+	} else {
+		c.SetRedis(d.ports[redis].addr())
+		ready := func(ctx context.Context) error { return process.PingRedis(ctx, d.ports[redis].addr()) }
+		args := process.RedisArgs(d.dir, d.ports[redis].number)
+		if err := d.launch(ctx, io.Discard, ready, "redis-server", args...); err != nil {
+			return err
+		}
 	}
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
@@ -145,18 +146,23 @@ func (d *demo) start(ctx context.Context) error {
 			fmt.Fprintf(w, "the upstream got %s %s\n", r.Method, r.URL)
 		}),
 	}
+	l, err := net.Listen("tcp4", d.ports[upstream].addr())
+	if err != nil {
+		return err
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(l) }() // ends with the context
-	path, err := d.config()
+	text, err := c.YAML()
 	if err != nil {
 		return err
 	}
-	err = d.launch(d.out, "envoy", "-c", path, "--disable-hot-restart", "--file-flush-interval-msec", "50",
+	path := filepath.Join(d.dir, "envoy.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	ready := func(ctx context.Context) error { return process.EnvoyReady(ctx, d.ports[admin].addr()) }
+	err = d.launch(ctx, d.out, ready, "envoy", "-c", path, "--disable-hot-restart", "--file-flush-interval-msec", "50",
 		"--log-level", "error", "--component-log-level", "wasm:info", "--log-format", "[%l] %v")
-	if err != nil {
-		return err
-	}
-	err = d.await(ctx, func(ctx context.Context) error { return process.EnvoyReady(ctx, d.ports[admin].addr()) })
 	if err == nil {
 		d.explain()
 	}
@@ -168,10 +174,6 @@ func (d *demo) start(ctx context.Context) error {
 func (d *demo) settle() error {
 	for i := range d.ports {
 		p := &d.ports[i]
-		if i == redis && d.local {
-			p.number = p.wanted // unused
-			continue
-		}
 		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", p.wanted))
 		if err != nil {
 			if l, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
@@ -179,40 +181,19 @@ func (d *demo) settle() error {
 			}
 		}
 		defer l.Close() // not before the others have ports of their own
-		if p.number = l.Addr().(*net.TCPAddr).Port; p.number != p.wanted {
+		p.number = l.Addr().(*net.TCPAddr).Port
+		if p.number != p.wanted && !(i == redis && d.local) {
 			fmt.Fprintf(d.out, "port %d is taken: %s is on %d instead\n", p.wanted, p.use, p.number)
 		}
 	}
 	return nil
 }
 
-// config is the path of Envoy's configuration: envoy.yaml itself where it fits.
-func (d *demo) config() (path string, err error) {
-	moved := slices.ContainsFunc(d.ports[:], func(p port) bool { return p.number != p.wanted })
-	if !d.local && !moved && d.ports[listener].wanted == documented[listener].wanted {
-		return configFile, nil
-	}
-	c, err := envoyconf.Read(configFile)
-	if err != nil {
-		return "", fmt.Errorf("%w: run \"make run\" in the repository", err)
-	}
-	c.SetPorts(d.ports[listener].number, d.ports[admin].number)
-	c.SetUpstream(d.ports[upstream].addr())
-	if d.local {
-		c.RemoveRedis()
-	} else {
-		c.SetRedis(d.ports[redis].addr())
-	}
-	text, err := c.YAML()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(d.dir, configFile)
-	return path, os.WriteFile(path, text, 0o600)
-}
-
-// launch starts a program, whose output goes to a writer.
-func (d *demo) launch(to io.Writer, name string, args ...string) error {
+// launch starts a program, whose output goes to a writer, and returns once it is ready, or with the reason why
+// it will not be.
+func (d *demo) launch(ctx context.Context, to io.Writer, ready func(context.Context) error, name string,
+	args ...string,
+) error {
 	path, err := process.Find(".", name)
 	if err != nil {
 		return err
@@ -228,7 +209,11 @@ func (d *demo) launch(to io.Writer, name string, args ...string) error {
 		<-c.Exited()
 		d.died <- c
 	}()
-	return nil
+	var running []*process.Process
+	for _, c := range d.children {
+		running = append(running, c.Process)
+	}
+	return process.Await(ctx, startLimit, ready, running...)
 }
 
 // death says how a child ended, with the last it printed.
@@ -238,19 +223,6 @@ func death(c *process.Logged) error {
 		how = err.Error()
 	}
 	return fmt.Errorf("%s has died (%s); the last it printed:\n%s", c.Name, how, c.Last())
-}
-
-// await returns once a server is ready, or with the reason why it will not be.
-func (d *demo) await(ctx context.Context, ready func(context.Context) error) error {
-	var running []*process.Process
-	for _, c := range d.children {
-		running = append(running, c.Process)
-	}
-	err := process.Await(ctx, startLimit, ready, running...)
-	if errors.Is(err, process.ErrEnded) {
-		return death(<-d.died)
-	}
-	return err
 }
 
 // explain says what to try.

@@ -189,7 +189,6 @@ func (b *bench) report(out io.Writer, r *results) {
 		value float64
 	}{
 		{"gcra, 3 limits: one call / 3 calls", of("gcra, 3 limits in one call") / of("gcra, 3 limits in 3 calls")},
-		{"gcra, 5 limits: one call / 5 calls", of("gcra, 5 limits in one call") / of("gcra, 5 limits in 5 calls")},
 		{"gcra, overrides - gcra", of("gcra, overrides") - of("gcra")},
 		{"gcra, an override that is known - gcra", of("gcra, an override that is known") - of("gcra")},
 	} {

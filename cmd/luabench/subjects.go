@@ -175,7 +175,6 @@ func subjects() []subject {
 			return []call{command("INCRBY", "domain_key_"+id, "1"), command("EXPIRE", "domain_key_"+id, "3600")}
 		}},
 		slots("concurrency, take and give back, 20 held", 20),
-		slots("concurrency, take and give back, 1000 held", 1000),
 		termed("gcra, overrides", algo.Terms{Overrides: true}, gcra),
 		overridden("gcra, an override that is known", "tier:pro"),
 		termed("gcra, penalty", algo.Terms{Penalty: penalty}, gcra),
@@ -188,22 +187,15 @@ func subjects() []subject {
 	} {
 		all = append(all, denying("denied: "+a.String(), usedUp(a)))
 	}
-	var several []algo.Limit
-	for _, window := range []int64{second, 10 * second, minute, hour, day} {
-		several = append(several, bucket(algo.GCRA, window))
-	}
-	for _, n := range []int{3, 5} {
-		name := fmt.Sprintf("gcra, %d limits in %[1]d calls", n)
-		all = append(all,
-			allowing(fmt.Sprintf("gcra, %d limits in one call", n), several[:n]...),
-			subject{name: name, check: func(id string) (calls []call) {
-				for _, l := range several[:n] {
-					calls = append(calls, allowing(name, l).check(id)...)
-				}
-				return calls
-			}})
-	}
-	return all
+	const apart = "gcra, 3 limits in 3 calls"
+	three := []algo.Limit{gcra, bucket(algo.GCRA, minute), bucket(algo.GCRA, hour)}
+	return append(all, allowing("gcra, 3 limits in one call", three...),
+		subject{name: apart, check: func(id string) (calls []call) {
+			for _, l := range three {
+				calls = append(calls, allowing(apart, l).check(id)...)
+			}
+			return calls
+		}})
 }
 
 // sizes are subjects whose states differ in size.
@@ -227,7 +219,7 @@ func sizes() (all []subject) {
 	add(1, allowing("token_bucket, refill step", stepped(slow(algo.TokenBucket))))
 	add(1, allowing("leaky_bucket, queue", queued(slow(algo.LeakyBucket))))
 	add(1, allowing("gcra, queue", queued(slow(algo.GCRA))))
-	for _, n := range []int{1, 20, 128, 1000} {
+	for _, n := range []int{1, 128, 1000} {
 		name := fmt.Sprintf("concurrency, %d in flight", n)
 		r, nonce := newRule(name, algo.Terms{}, inUse), int64(0)
 		add(n, subject{name: name, check: func(id string) []call {
@@ -315,9 +307,6 @@ func overridden(name, value string) subject {
 	}
 }
 
-// The peer is redis_rate v10, the usual GCRA of Go programs on Redis. https://github.com/go-redis/redis_rate
-const peerName = "redis_rate v10"
-
 // recorder is a Redis that learns the script and the arguments of the peer's calls.
 type recorder struct {
 	redis.Cmdable
@@ -342,7 +331,8 @@ func (r *recorder) Eval(ctx context.Context, script string, _ []string, args ...
 	return r.EvalSha(ctx, "", nil)
 }
 
-// redisRate calls the peer's script as its Allow does, for 1000 a second.
+// redisRate calls the script of redis_rate v10, the usual GCRA of Go programs on Redis, as its Allow does, for
+// 1000 a second. https://github.com/go-redis/redis_rate
 func redisRate() subject {
 	var r recorder
 	_, _ = redis_rate.NewLimiter(&r).Allow(context.Background(), "", redis_rate.Limit{
@@ -354,7 +344,7 @@ func redisRate() subject {
 		}
 		return nil
 	}
-	return subject{name: peerName, check: func(id string) []call {
+	return subject{name: "redis_rate v10", check: func(id string) []call {
 		key := "rl:{redisrat|" + id + "}:gcra:1s" // as long as ours: it is the scripts that are compared
 		return []call{evalsha(r.script, []string{key}, r.args, admitted)}
 	}}

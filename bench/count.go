@@ -91,7 +91,7 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 	if err := b.bringUp(ctx, s); err != nil {
 		return c, err
 	}
-	before, _, err := b.redis.work(ctx)
+	before, err := b.redis.work(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -107,7 +107,7 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 			return c, err
 		}
 	}
-	after, _, err := b.redis.work(ctx)
+	after, err := b.redis.work(ctx)
 	if err != nil {
 		return c, err
 	}

@@ -145,8 +145,7 @@ type sample struct {
 	CPUMicros         cost    `json:"cpu_us_per_request"`
 	MemoryMB          cost    `json:"memory_mb"`
 	RedisCommands     float64 `json:"redis_commands_per_request"`
-	RedisReads        float64 `json:"redis_reads_per_request"` // from its connections: about the writes of those who ask
-	P50Micros         float64 `json:"p50_us,omitempty"`        // of an open loop
+	P50Micros         float64 `json:"p50_us,omitempty"` // of an open loop
 	P99Micros         float64 `json:"p99_us,omitempty"`
 	P999Micros        float64 `json:"p999_us,omitempty"`
 	Undecided         int64   `json:"undecided"`    // requests whose check failed or timed out
@@ -173,14 +172,14 @@ func (b *bench) each(of func(*subprocess) (float64, error)) (c cost, err error) 
 
 // snapshot has what was used and done so far.
 type snapshot struct {
-	micros           cost
-	calls            callCounts
-	reads, undecided int64
-	others           others
+	micros    cost
+	calls     callCounts
+	undecided int64
+	others    others
 }
 
 func (b *bench) snapshot(ctx context.Context) (snap snapshot, err error) {
-	if snap.calls, snap.reads, err = b.redis.work(ctx); err != nil {
+	if snap.calls, err = b.redis.work(ctx); err != nil {
 		return snap, err
 	}
 	if snap.undecided, err = b.measured.envoy.failures(ctx); err != nil {
@@ -226,7 +225,6 @@ func (b *bench) measure(ctx context.Context, l load, seconds int) (*sample, erro
 			Redis:   (after.micros.Redis - before.micros.Redis) / n,
 		},
 		RedisCommands: float64(after.calls.sentSince(before.calls)) / n,
-		RedisReads:    float64(after.reads-before.reads) / n,
 		P50Micros:     o.quantileMicros(0.5),
 		P99Micros:     o.quantileMicros(0.99),
 		P999Micros:    o.quantileMicros(0.999),

@@ -149,19 +149,13 @@ func (s *redisServer) stop() {
 // callCounts are how often Redis has run each command, by its name.
 type callCounts map[string]int64
 
-// work counts Redis' commands, and how often Redis has read from a connection. One read takes all
-// that one write has brought.
-func (s *redisServer) work(ctx context.Context) (callCounts, int64, error) {
-	info := s.client.InfoMap(ctx, "all")
+// work counts Redis' commands.
+func (s *redisServer) work(ctx context.Context) (callCounts, error) {
+	info := s.client.InfoMap(ctx, "commandstats")
 	if err := info.Err(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	reads, err := strconv.ParseInt(info.Item("Stats", "total_reads_processed"), 10, 64)
-	if err != nil {
-		return nil, 0, fmt.Errorf("INFO: total_reads_processed: %w", err)
-	}
-	counts, err := parseCalls(info.Val()["Commandstats"])
-	return counts, reads, err
+	return parseCalls(info.Val()["Commandstats"])
 }
 
 // parseCalls reads fields such as "cmdstat_evalsha" with values such as "calls=3,usec=21,…".

@@ -28,19 +28,6 @@ func Median(values []float64) float64 {
 	return middle
 }
 
-// Verdict says whether a goal is met. Where it lies within the interval of the figure, the noise could
-// have decided otherwise.
-func Verdict(met bool, low, goal, high float64) string {
-	word := "not met"
-	if met {
-		word = "met"
-	}
-	if low <= goal && goal <= high && low < high {
-		word += ", within the noise"
-	}
-	return word
-}
-
 // Load is the machine's load average of the last minute.
 func Load() string {
 	text, _ := os.ReadFile("/proc/loadavg")

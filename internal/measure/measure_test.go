@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,23 +24,6 @@ func TestQuartiles(t *testing.T) {
 		if got != want {
 			t.Errorf("Quartiles(%v) = %v, want %v", c.values, got, want)
 		}
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		met             bool
-		low, goal, high float64
-		want            string
-	}{
-		{true, 2, 4.5, 4, "met"},
-		{true, 2, 4, 4, "met, within the noise"},
-		{false, 2, 2, 4, "not met, within the noise"},
-		{false, 2, 1.5, 4, "not met"},
-		{true, 1, 1, 1, "met"},
-	} {
-		testenv.Same(t, fmt.Sprint(c), Verdict(c.met, c.low, c.goal, c.high), c.want)
 	}
 }
 

@@ -17,38 +17,6 @@ import (
 // epoch is when the vectors begin, in microseconds.
 const epoch = 2208988800_000000
 
-// vector is one example of package vectors.
-type vector struct {
-	Name   string
-	Limits []struct {
-		Algorithm    string
-		Limit        int64
-		WindowMs     int64 `json:"window_ms"`
-		Burst        int64
-		FirstRequest bool `json:"first_request"`
-		Step         bool
-		SubWindows   int64 `json:"sub_windows"`
-		Queue        bool
-		MaxDelayMs   int64 `json:"max_delay_ms"`
-		TTLMs        int64 `json:"ttl_ms"`
-		Calendar     string
-		Bounds       algo.Bounds
-	}
-	Steps []step
-}
-
-// step is a decision, or the refund or settlement of an earlier one.
-type step struct {
-	At        int64
-	Cost      int64
-	Costs     []int64
-	Sizes     []struct{ Limit, Burst int64 }
-	OtherTime bool `json:"other_time"`
-	Want      []struct{ Remaining, Reset, Retry, Delay int64 }
-	RefundOf  *int `json:"refund_of"`
-	SettleOf  *int `json:"settle_of"`
-}
-
 // replay runs every algorithm's examples through the very scripts on this server, and on each
 // primary of a cluster.
 func (s *Redis) replay(ctx context.Context, r *Report) {
@@ -60,7 +28,7 @@ func (s *Redis) replay(ctx context.Context, r *Report) {
 	if len(nodes) > 1 || nodes[0].address != "" {
 		r.Add("nodes", Pass, "", "%d primaries, and all keys of an identity are on one of them", len(nodes))
 	}
-	var all []vector
+	var all []vectors.Vector
 	if err := json.Unmarshal(vectors.JSON, &all); err != nil {
 		r.Add("vectors", Fail, "this is a mistake in sluice: report it", "%v", err)
 		return
@@ -99,7 +67,7 @@ func at(address string) string {
 // player replays one vector.
 type player struct {
 	*Redis
-	v    *vector
+	v    *vectors.Vector
 	tag  string
 	keys []string
 
@@ -142,7 +110,7 @@ func (p *player) prepare() (err error) {
 			}
 		}
 		limits = append(limits, algo.Limit{
-			CalendarID: l.Calendar, Bounds: l.Bounds,
+			CalendarID: l.Calendar, Bounds: algo.Bounds(l.Bounds),
 			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
 			FromFirstRequest: l.FirstRequest, Steps: l.Step, SubWindows: l.SubWindows,
 			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
@@ -167,7 +135,7 @@ func (p *player) prepare() (err error) {
 }
 
 // sized is the plan with the sizes that a step brings.
-func (p *player) sized(s *step) (*algo.Plan, error) {
+func (p *player) sized(s *vectors.Step) (*algo.Plan, error) {
 	var sizes []algo.Size
 	for _, l := range p.plan.Limits() {
 		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds})
@@ -182,42 +150,21 @@ func (p *player) sized(s *step) (*algo.Plan, error) {
 	return sized, nil
 }
 
-// costs are a step's cost of each limit.
-func (p *player) costs(s *step) []int64 {
-	if s.Costs != nil {
-		return s.Costs
-	}
-	return p.plan.Each(s.Cost)
-}
-
-// settled is which step this one settles, and what it gives back of each limit.
-func (p *player) settled(s *step) (of int, costs []int64, ok bool) {
-	switch {
-	case s.RefundOf != nil:
-		return *s.RefundOf, p.costs(&p.v.Steps[*s.RefundOf]), true
-	case s.SettleOf != nil:
-		for i, charged := range p.costs(&p.v.Steps[*s.SettleOf]) {
-			costs = append(costs, charged-p.costs(s)[i])
-		}
-		return *s.SettleOf, costs, true
-	}
-	return 0, nil, false
-}
-
 // step runs one step in Redis and in Go.
-func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
+func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) error {
 	plan, err := p.sized(s)
 	if err != nil {
 		return err
 	}
 	plan.Rebase(p.states, now)
-	if of, costs, ok := p.settled(s); ok {
+	if of, costs := p.v.Settled(s); of >= 0 {
 		charged := epoch + p.v.Steps[of].At
 		plan.RefundAs(int64(of), p.states, charged, now, costs)
 		args := append(live.Values(plan.RefundArgs(int64(of), algo.Over{}, costs)), now/1e6, now%1e6, charged)
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
-	args := append(live.Arguments(plan, int64(n), p.costs(s)), now/1e6, now%1e6, "")
+	costs := s.Each(len(p.keys))
+	args := append(live.Arguments(plan, int64(n), costs), now/1e6, now%1e6, "")
 	got, err := decide(ctx, p.Client, plan, p.check, p.keys, args)
 	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
 		return nil
@@ -225,7 +172,7 @@ func (p *player) step(ctx context.Context, n int, s *step, now int64) error {
 	if err != nil {
 		return err
 	}
-	plan.DecideAs(int64(n), p.states, now, p.costs(s), make([]algo.Decision, len(p.keys)))
+	plan.DecideAs(int64(n), p.states, now, costs, make([]algo.Decision, len(p.keys)))
 	for i, w := range s.Want {
 		d := got[i]
 		if d.Remaining != w.Remaining || d.ResetAfterMicros != w.Reset || d.RetryAfterMicros != w.Retry ||

@@ -245,19 +245,13 @@ const (
 
 var summaries = []string{"README.md", "docs/comparison.md"}
 
-// rounded has the figures as the table shows them, so that a reader who computes what follows from
-// them gets the same.
-func (t footprint) rounded() footprint {
+// pages are the parts of the table that documents show.
+func (t footprint) pages(head string) measure.Pages {
 	shown := slices.Clone(t)
 	for i, r := range shown {
 		shown[i].seconds, shown[i].mb, shown[i].anon = math.Round(r.seconds*100)/100, math.Round(r.mb), math.Round(r.anon)
 	}
-	return shown
-}
-
-// pages are the parts of the table that documents show.
-func (t footprint) pages(head string) measure.Pages {
-	t = t.rounded()
+	t = shown
 	pages := measure.Pages{footprintPage: {
 		Begins: footprintBegins, Text: head + "\n\n" + t.markdown() + "\n" + t.sentences() + "\n",
 	}}

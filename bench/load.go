@@ -45,12 +45,7 @@ func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error
 	if l.rate > 0 {
 		return openLoop(ctx, url, l.rate, seconds)
 	}
-	return l.closedLoop(ctx, url, seconds)
-}
-
-// closedLoop has h2load send HTTP/1.1 requests, for some seconds or as many as the load has.
-// https://nghttp2.org/documentation/h2load.1.html
-func (l load) closedLoop(ctx context.Context, url string, seconds int) (*outcome, error) {
+	// https://nghttp2.org/documentation/h2load.1.html
 	length := []string{"--duration", strconv.Itoa(seconds)}
 	if l.requests > 0 {
 		length = []string{"--requests", strconv.Itoa(l.requests)}

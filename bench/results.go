@@ -107,7 +107,11 @@ func compare(of func(medians []float64) float64, series ...[]float64) spread {
 	compute := func() float64 {
 		medians := make([]float64, len(series))
 		for i, values := range series {
-			medians[i] = medianOf(values, picked)
+			some := make([]float64, len(picked))
+			for i, round := range picked {
+				some[i] = values[round]
+			}
+			medians[i] = measure.Median(some)
 		}
 		return of(medians)
 	}
@@ -127,15 +131,6 @@ func compare(of func(medians []float64) float64, series ...[]float64) spread {
 	return result
 }
 
-// medianOf is the median of the values of some rounds.
-func medianOf(values []float64, rounds []int) float64 {
-	some := make([]float64, len(rounds))
-	for i, round := range rounds {
-		some[i] = values[round]
-	}
-	return measure.Median(some)
-}
-
 func quotient(m []float64) float64 { return m[0] / m[1] }
 
 // ratio compares two setups.
@@ -143,20 +138,15 @@ func (r results) ratio(setup, to, load string, q quantity) spread {
 	return compare(quotient, r.of(setup, load, q), r.of(to, load, q))
 }
 
-// checkSeries are the quantities that make up the cost of a check.
-func (r results) checkSeries(setup, load string) [][]float64 {
-	return [][]float64{
-		r.of(setup, load, envoyCPU), r.of(setup, load, serviceCPU), r.of(setup, load, redisCPU),
-		r.of(unlimited, load, envoyCPU),
-	}
-}
-
 // checkOf is the CPU time of limiting, us a request, from medians of checkSeries: what Envoy uses
 // beyond Envoy without a limiter, the service and Redis.
 func checkOf(m []float64) float64 { return m[0] + m[1] + m[2] - m[3] }
 
 func (r results) checkCost(setup, load string) spread {
-	return compare(checkOf, r.checkSeries(setup, load)...)
+	return compare(checkOf, [][]float64{
+		r.of(setup, load, envoyCPU), r.of(setup, load, serviceCPU), r.of(setup, load, redisCPU),
+		r.of(unlimited, load, envoyCPU),
+	}...)
 }
 
 // fasterPair is the one of the two tunings of the ratelimit filter and its

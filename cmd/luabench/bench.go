@@ -172,31 +172,6 @@ func exchange(ctx context.Context, c redis.Cmdable, batch []call) error {
 	return err
 }
 
-// report prints what each subject costs, and keeps it.
-func (b *bench) report(out io.Writer, r *results) {
-	fmt.Fprintf(out, "CPU time of the server per check, in us, and in multiples of the first row: median (quartiles)\n\n")
-	r.Micros = hundredths(measure.Median(b.base.micros))
-	fmt.Fprintf(out, "%-40s %9.2f\n", b.base.name, r.Micros)
-	for _, one := range b.runners {
-		low, middle, high := measure.Quartiles(one.multiple)
-		fmt.Fprintf(out, "%-40s %9.2f %10.2f (%.2f-%.2f)\n", one.name, measure.Median(one.micros), middle, low, high)
-		r.Multiples[one.name] = hundredths(middle)
-	}
-	fmt.Fprintln(out)
-	of := func(name string) float64 { return r.Multiples[name] }
-	for _, ratio := range []struct {
-		name  string
-		value float64
-	}{
-		{"gcra, 3 limits: one call / 3 calls", of("gcra, 3 limits in one call") / of("gcra, 3 limits in 3 calls")},
-		{"gcra, overrides - gcra", of("gcra, overrides") - of("gcra")},
-		{"gcra, an override that is known - gcra", of("gcra, an override that is known") - of("gcra")},
-	} {
-		r.Ratios[ratio.name] = hundredths(ratio.value)
-		fmt.Fprintf(out, "%-40s %20.2f\n", ratio.name, ratio.value)
-	}
-}
-
 func hundredths(value float64) float64 { return math.Round(value*100) / 100 }
 
 // plan measures Redis' CPU time of a check with the kernel's part in it: of checks that

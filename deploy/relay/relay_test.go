@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -86,7 +87,8 @@ func startShipped(
 }
 
 // TestShipped: a limiter without any secret decides everything, of the identity that the relay
-// asks for. Another one's checks are refused, and its failure mode decides.
+// asks for. Another one's checks are refused, and its failure mode decides. The dashboard and the alerts of
+// relays have data.
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, append(aclUser(t), "--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
@@ -115,9 +117,11 @@ func TestShipped(t *testing.T) {
 	if denied := relay.Stats("http.relay.rbac.denied")["http.relay.rbac.denied"]; denied == 0 {
 		t.Error("the relay has refused nothing")
 	}
-	_, metrics := fetch(t, http.MethodGet, listenerURL(t, relay, "stats")+"/stats/prometheus?filter=rbac")
+	stats := listenerURL(t, relay, "stats")
+	_, metrics := fetch(t, http.MethodGet, stats+"/stats/prometheus?filter=rbac")
 	alerted := `envoy_http_rbac_denied{envoy_http_conn_manager_prefix="relay"}`
 	testenv.Same(t, "that its metrics have "+alerted, strings.Contains(metrics, alerted), true)
+	promtest.StartOfRelay(t, strings.TrimPrefix(stats, "http://")).ExpectRelayData()
 }
 
 // TestNoSecret: what the limiter runs with has no password, and no Wasm but the limiter.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Dashboard is the part of deploy/grafana/sluice.json that the tests read.
+// Dashboard is the part of a dashboard of deploy/grafana that the tests read.
 // https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
 type Dashboard struct {
 	Title       string
@@ -34,10 +34,15 @@ type Panel struct {
 	}
 }
 
-// ReadDashboard reads the shipped dashboard.
+// ReadDashboard reads the shipped dashboard of limiters.
 func ReadDashboard(t testing.TB) *Dashboard {
 	t.Helper()
-	text, err := os.ReadFile(Deployed(t, "grafana", "sluice.json"))
+	return readDashboard(t, "sluice.json")
+}
+
+func readDashboard(t testing.TB, name string) *Dashboard {
+	t.Helper()
+	text, err := os.ReadFile(Deployed(t, "grafana", name))
 	if err != nil {
 		t.Fatal(err)
 	}

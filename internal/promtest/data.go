@@ -49,6 +49,26 @@ func (p *Prometheus) ExpectData(traffic func(), without *regexp.Regexp) {
 	})
 }
 
+// ExpectRelayData waits until every query of the relays' dashboard has data, and what every alert about
+// relays compares.
+func (p *Prometheus) ExpectRelayData() {
+	p.t.Helper()
+	questions := readDashboard(p.t, "relay.json").queries()
+	testenv.Within(p.t, "the number of queries of relay.json", len(questions), 5, 100)
+	alerts, err := p.Rules("alert")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	before := len(questions)
+	for name, a := range alerts {
+		if OfRelay(name) {
+			questions = append(questions, question{"alert " + name, inner(a.Query)})
+		}
+	}
+	testenv.Within(p.t, "the number of alerts about relays", len(questions)-before, 3, 100)
+	testenv.Wait(p.t, Limit, func() error { return unanswered(questions, nil, p.Query) })
+}
+
 // rejection reports whether Prometheus has seen that a request was rejected.
 func (p *Prometheus) rejection() error {
 	found, err := p.Query(`sluice_requests_total{outcome="limited",rule=""} > 0`)

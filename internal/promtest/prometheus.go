@@ -43,9 +43,20 @@ type Prometheus struct {
 // for the target and the intervals.
 func Start(t testing.TB, target string) *Prometheus {
 	t.Helper()
+	return start(t, "envoy", target)
+}
+
+// StartOfRelay is Start for a relay's port for metrics.
+func StartOfRelay(t testing.TB, target string) *Prometheus {
+	t.Helper()
+	return start(t, "sluice-relay", target)
+}
+
+func start(t testing.TB, job, target string) *Prometheus {
+	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yaml")
-	if err := os.WriteFile(config, scrapeConfig(t, target), 0o600); err != nil {
+	if err := os.WriteFile(config, scrapeConfig(t, job, target), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))
@@ -56,8 +67,8 @@ func Start(t testing.TB, target string) *Prometheus {
 	return p
 }
 
-// scrapeConfig is deploy/prometheus/prometheus.yaml with the test's changes.
-func scrapeConfig(t testing.TB, target string) []byte {
+// scrapeConfig is deploy/prometheus/prometheus.yaml with the test's changes: one job has a target.
+func scrapeConfig(t testing.TB, job, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(Deployed(t, "prometheus", "prometheus.yaml"))
 	if err != nil {
@@ -77,7 +88,17 @@ func scrapeConfig(t testing.TB, target string) []byte {
 	for i, name := range c.Rules {
 		c.Rules[i] = Deployed(t, "prometheus", name)
 	}
-	c.Scrapes[0]["static_configs"] = []any{map[string]any{"targets": []string{target}}}
+	known := false
+	for _, scrape := range c.Scrapes {
+		targets := []string{}
+		if scrape["job_name"] == job {
+			targets, known = append(targets, target), true
+		}
+		scrape["static_configs"] = []any{map[string]any{"targets": targets}}
+	}
+	if !known {
+		t.Fatalf("prometheus.yaml has no job %q", job)
+	}
 	if text, err = yaml.Marshal(c); err != nil {
 		t.Fatal(err)
 	}

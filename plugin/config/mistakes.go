@@ -52,7 +52,7 @@ func (m Mistakes) Lines() []string {
 	return lines
 }
 
-// Lines are the log entries for an error: those of Mistakes, or its text.
+// Lines are the log entries for an error: one for each of Mistakes, or its text.
 func Lines(err error) []string {
 	if mistakes, ok := err.(Mistakes); ok {
 		return mistakes.Lines()

@@ -24,7 +24,7 @@ type Over struct {
 	Limits []Limit
 }
 
-// overScope is the scope.tier of limits of "over", which are beside those of every tier.
+// overScope is the scope.tier of limits of "over", which all tiers share.
 const overScope = -1
 
 // readOver reads a rule's "over", once its own limits are known.

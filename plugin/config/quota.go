@@ -84,8 +84,8 @@ func (rule *Rule) unlisted() string {
 	return ""
 }
 
-// Identify is all that says whose counters a rule is about: its key, and "per" of its limits, those of
-// tiers too.
+// Identify lists all components by which a rule counts: its key, and "per" of its limits and of its tiers'
+// limits.
 func (rule *Rule) Identify() []Component {
 	identify := append([]Component(nil), rule.Key...)
 	for l := range rule.everyLimit {

@@ -110,8 +110,8 @@ func (v value) readEntries(what string) ([]entry, bool) {
 	return all, true
 }
 
-// names are those of an object's fields, in a map where there are many: to make one
-// for each small object takes longer than all else.
+// names are the names of an object's fields, in a map only if there are many: a map for each small
+// object would take longer than all else.
 type names map[string]bool
 
 const manyNames = 16

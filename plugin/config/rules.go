@@ -96,8 +96,8 @@ func readBlocks(v value, f *field) []int64 {
 	return blocks
 }
 
-// shadow makes every enforced rule a shadow rule. What such a rule cannot have, as no client is
-// told of its rejections, is not in force: a penalty, and leases.
+// shadow turns every enforced rule into a shadow rule. Its penalty and its leases are not in force, because
+// no client is told of its rejections.
 func shadow(rules []Rule) {
 	for i := range rules {
 		r := &rules[i]

@@ -121,8 +121,8 @@ type Receipt struct {
 
 // How a store's ruling becomes the answer of a check, and its charge a receipt.
 
-// answer notes what a store says of a check. decisions are those of the limits, if they have decided, and
-// nonce is of the charge, if it has one.
+// answer notes a store's ruling on a check. decisions are the limits' decisions, if they have decided, and
+// nonce is the nonce of the charge, if there is one.
 func (s *Stores) answer(
 	q *Question, c *Check, source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64, now Time,
 ) {
@@ -198,7 +198,7 @@ func (c *Check) hideAbsent() {
 	}
 }
 
-// fill makes r the receipt of a charge. What it was the receipt of has been given back.
+// fill records a charge in r, whose earlier charge has been given back.
 func (r *Receipt) fill(with Receipt) {
 	must.Hold(r.source == FromNone, "a receipt is not overwritten: its charge would be lost")
 	*r = with
@@ -207,14 +207,14 @@ func (r *Receipt) fill(with Receipt) {
 	}
 }
 
-// void makes r the receipt of nothing, as its charge is given back or stands for good.
+// void empties r, because its charge is given back or stands for good.
 func (r *Receipt) void() {
 	must.Hold(!must.On || r.source == FromNone || r.self == r, "a receipt stays where it is, and is given back once")
 	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
 	*r = Receipt{}
 }
 
-// uncharge makes the decisions on a check those that would hold without its charge.
+// uncharge changes the decisions on a check to what they would be without its charge.
 func (c *Check) uncharge() {
 	if c.charged.receipt.source == FromNone {
 		return
@@ -224,7 +224,7 @@ func (c *Check) uncharge() {
 	}
 }
 
-// giveAllBack returns what a check has charged, and what it has turned out to have.
+// giveAllBack returns what a check has charged, and what a late reply has shown that it charged.
 func (s *Stores) giveAllBack(c *Check, now Time) {
 	c.uncharge()
 	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
@@ -251,7 +251,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	r.void()
 }
 
-// keep makes a check one of a demand, but for its tag, in the memory of the question.
+// keep copies a demand, without its tag, into a check, in the memory of the question.
 func (q *Question) keep(c *Check, d *rule.Demand) {
 	c.Limits = d.Limits
 	q.costs, c.Costs = keep(q.costs, d.Costs)

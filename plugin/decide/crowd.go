@@ -249,8 +249,8 @@ func (c *crowd) mayGoOn(nowMicros int64) bool {
 	return c.n > 0 && !c.remote.conn.Crowded(maxRepeats, nowMicros)
 }
 
-// ask asks Redis about those who were kept back, share by share, as far as there is
-// room. Of some the memory of rejections knows by now what becomes of them.
+// ask asks Redis about requests that were kept back, flow by flow, as far as there is
+// room. Some are rejected from memory by now and need no call.
 func (c *crowd) ask(now Time) {
 	if sent, answered := c.remote.conn.Asked(); answered >= c.endsAt {
 		c.round++

@@ -34,7 +34,7 @@ func (d *display) limits(q *Question) (limits []answer.Limit, atMicros int64) {
 	return limits, atMicros
 }
 
-// limitsWith is limits, and of these those of one check.
+// limitsWith returns limits, and which of these belong to one check.
 func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit, atMicros int64) {
 	limits = d.answer.Limits[:0]
 	for i := range q.Checks {
@@ -52,7 +52,7 @@ func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit,
 	return limits, of, atMicros
 }
 
-// rejection is that of a request that is refused. It is good until the next call.
+// rejection returns the rejection of a refused request. It is valid until the next call.
 //
 //go:noinline
 func (d *display) rejection(q *Question) *answer.Rejection {
@@ -73,7 +73,7 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 	return r
 }
 
-// sooner is those of the limits of a check, as shown, that are of the list that has room sooner.
+// sooner returns the shown limits of the list, the rule's own or its over's, that has room sooner.
 func (d *display) sooner(c *Check, shown []answer.Limit) []answer.Limit {
 	from, to := c.soonerList()
 	begin, end := 0, 0

@@ -235,8 +235,8 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 	}
 }
 
-// concluded keeps what a check says of its identity, and gives back what it has charged if its request is
-// refused: strikes count whatever is given back, and a rejection is remembered as it is without a charge.
+// concluded remembers a check's rejection and its strikes, and gives back its charge if the request is refused.
+// Strikes count before the charge is given back; the rejection is remembered as it is without the charge.
 func (s *Stores) concluded(q *Question, c *Check, now Time) {
 	several := q.refused && q.verdict.Several
 	strikes := q.refused && c.strikes()

@@ -34,8 +34,8 @@ func isLeased(set *rule.LimitSet) bool {
 	return slices.ContainsFunc(set.Limits, func(l config.Limit) bool { return l.Lease != nil })
 }
 
-// spend decides a check with a unit that this worker holds, if it holds one. The charge is
-// that of the batch that the unit is of.
+// spend decides a check with a unit that this worker holds, if it holds one. The charge is the
+// charge of the unit's batch.
 func (l *leases) spend(a *Ask, out []algo.Decision, now Time) (charge lease.Charge, ok bool) {
 	if len(a.Limits.Limits) == 0 {
 		return charge, false

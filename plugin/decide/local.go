@@ -80,8 +80,8 @@ func mustPlan(limits []algo.Limit) *algo.Plan {
 	return plan
 }
 
-// of is the part's plan at the sizes of a check, those of its limits in memory; without sizes as it is
-// configured.
+// of returns the part's plan at a check's sizes, of which it keeps the part's own in memory; without sizes it is
+// the plan as configured.
 func (e *entry) of(sizes []algo.Size, memory *[]algo.Size) *algo.Plan {
 	if len(e.Limits) < len(sizes) {
 		*memory = (*memory)[:0]

@@ -29,8 +29,8 @@ func (q *Question) WaitMicros() (longest int64) {
 	return longest
 }
 
-// waitMicros is the longest wait of the limits that reject, or what is left of a block; where limits
-// may pay for others, that of the list that has room sooner.
+// waitMicros is the longest wait of the limits that reject, or what is left of a block. Where limits
+// may pay for others, the list that has room sooner counts.
 func (c *Check) waitMicros() int64 {
 	if c.By.Blocks() {
 		return c.LeftMicros

@@ -165,11 +165,11 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 	return true
 }
 
-// What the worker decides of a request that Redis has left undecided in a crowd, by what it has
-// noted of the identity.
+// How the worker decides requests that timed out in a crowd, from Redis' last decision about the same
+// identity.
 
-// endOverdue decides what it can of a request of which Redis leaves some check undecided, by what it
-// has said to others of a crowd.
+// endOverdue decides the undecided checks of a request where Redis' decisions about others of the crowd
+// suffice.
 //
 //go:noinline
 func (s *Stores) endOverdue(q *Question, now Time) {
@@ -201,7 +201,7 @@ func (s *Stores) endOverdue(q *Question, now Time) {
 }
 
 // rejects reports whether an undecided check asks for more than Redis has left. It fills in the decisions
-// of what is known.
+// of the limits that it knows.
 func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects bool) {
 	for i := range c.Decisions {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
@@ -326,7 +326,7 @@ func (e *said) decide(i int, c *Check, l *algo.Limit, age int64) algo.Decision {
 	return d
 }
 
-// wait is that of a check when Redis had its say.
+// wait is the check's wait as of Redis' last decision.
 func (e *said) wait(i int, c *Check, l *algo.Limit, d *algo.Decision, rejected bool) int64 {
 	if rejected && e.lent[i] == 0 && e.isOf(i, c) {
 		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {

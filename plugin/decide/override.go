@@ -66,7 +66,7 @@ func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance r
 
 func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
 
-// fit makes a check what its identity's override makes of it, as far as the worker knows that.
+// fit applies the override of its identity to a check, as far as the worker knows it.
 func (o *overrides) fit(q *Question, c *Check, now Time) {
 	var value []byte
 	if k := o.lasting(&c.Ask, now.SteadyMicros); k != nil {
@@ -139,7 +139,7 @@ func (o *overrides) keep(a *Ask, value string, leftMicros, nowMicros int64) {
 	}
 }
 
-// confirmed counts the override that a check was made for, as it is the one that is set.
+// confirmed counts the override that a check was sent with: Redis has said that it is in force.
 func (o *overrides) confirmed(a *Ask, ignored bool, nowMicros int64) {
 	switch a.override() {
 	case override.None:
@@ -169,10 +169,10 @@ func (o *overrides) tell(a *Ask, nowMicros int64) {
 	o.record.OverrideIgnored(a.Tag)
 }
 
-// How a check is made: of a rule that applies, and later of what an operator's override makes of
-// it. All checks of a question share its memory.
+// How an override changes a check, and how the check gets back what it came with. All checks of a question
+// share its memory.
 
-// made is the change of a check by an override, and the check as it came.
+// made is the override in force for a check, and the check before it.
 type made struct {
 	value []byte // as Redis has it; empty: none
 	kind  override.Kind

@@ -49,8 +49,7 @@ type Question struct {
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
 
-// add appends a check of what applies, made in its place: what append takes is made elsewhere, and
-// copied.
+// add appends a check in place, to avoid append's copy.
 //
 //go:inline
 func (q *Question) add(a *rule.Applied) *Check {
@@ -96,8 +95,8 @@ func (q *Question) reset() {
 	}
 }
 
-// questions are those of one Worker. A Question knows them, and not the Worker: what comes for
-// it from Redis marks it as ready, and cannot let its request go on. That is Worker.goOn.
+// questions are all questions of one Worker. A Question knows them and not the Worker, so that a reply can
+// only mark it as ready. Worker.goOn lets its request go on.
 type questions struct {
 	stores *Stores
 	ready  readyList   // Asking or Gone, and no check waits any more

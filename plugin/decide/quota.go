@@ -11,8 +11,8 @@ import (
 // nothing, reject no request and are shown in no header; no layer but Redis, or the embedded store, answers
 // them. They are asked each time.
 
-// Reports makes a question that comes one about a request for the quota. It never goes on: Host.Report
-// answers it, or Host.Answer.
+// Reports marks a new question as one about a request for the quota. The request never goes on: Host.Report
+// or Host.Answer answers it.
 func (q *Question) Reports(asking rule.Asking) { q.asking = asking }
 
 // isReport reports whether the check is there to be reported, and decides nothing.

@@ -9,7 +9,7 @@ import (
 // charged once. Envoy ends the first pass, without a response, and begins the next one in the
 // same event.
 
-// passes is the request between two of its passes, if one is.
+// passes has the request that Envoy is redirecting; nil if there is none.
 type passes struct{ between *Question }
 
 func (p *passes) keep(q *Question) {

@@ -30,7 +30,7 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// occupy notes the slots that a receipt is of: of each limit those of its part.
+// occupy notes the slots of a receipt, by the part of each limit.
 func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
 	taken := 0
 	for i := range r.Limits.Parts {
@@ -59,7 +59,7 @@ func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
 
 // Slots are given back when a request ends, and renewed until then.
 
-// forget makes sure that the Book does not keep a pointer to memory that is used again.
+// forget keeps the Book from holding a pointer to memory that is used again.
 func (f *inFlight) forget(q *Question) {
 	for i := range q.Checks {
 		r := &q.Checks[i].charged.receipt
@@ -70,8 +70,7 @@ func (f *inFlight) forget(q *Question) {
 	}
 }
 
-// release gives the slots of a receipt back, to the store that gave them: nothing else of
-// what it has charged.
+// release gives the slots of a receipt back to the store that gave them, and nothing else of the charge.
 func (s *Stores) release(r *Receipt, now Time) {
 	if !r.slot.Held() {
 		return
@@ -130,8 +129,8 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 	}
 }
 
-// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are
-// those of the limits as they are configured.
+// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are the
+// limits' configured sizes.
 func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
 	plan := e.planOf(limits, part, sizes)
 	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)

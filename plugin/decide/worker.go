@@ -38,8 +38,8 @@ type Host interface {
 }
 
 // Worker owns the life of all requests of one configuration in one worker of Envoy: the
-// stores and the connection that answer, the requests that wait, and the carrying out of what
-// follows. Envoy's callbacks call Arrives, Responds, Ends and the like; Redis' bytes and the
+// stores and the connection that answer, the requests that wait, and the effects of each
+// decision. Envoy's callbacks call Arrives, Responds, Ends and the like; Redis' bytes and the
 // clock come by Received, Closed and Tick.
 //
 // A request that was paused goes on in one place: goOn, at the end of Received and of Tick.
@@ -89,8 +89,8 @@ func NewWorker(
 	return w
 }
 
-// Connect prepares the connection to Redis; nothing is sent before it is needed. It returns
-// the connection for those who count what it does.
+// Connect prepares the connection to Redis, and sends nothing yet. It returns the connection, whose
+// metrics the caller reads.
 func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
 	conn := redis.New(host, observer{w.stores.record, w.stores}, options)
 	w.conn, w.stores.remote.conn = conn, conn
@@ -324,8 +324,7 @@ func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.boo
 // told its time.
 func (w *Worker) GuessesTime() bool { return w.stores.GuessesTime() }
 
-// closing is the end of a configuration: it stays for a moment, until what it gives back has
-// reached Redis.
+// closing is the drain of a configuration: it stays for a moment, until its refunds have reached Redis.
 type closing struct {
 	untilMicros int64 // when it is given up; 0: it is not to end
 }

@@ -73,9 +73,9 @@ func (b *breaker) open(nowMicros int64) {
 
 func (b *breaker) close() { b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0 }
 
-// probeTag is whose hash slot the next probe asks: in turn the one that was
-// decided last, the one that failed last, and any other. So whichever shards of
-// several answer, one of the next probes finds them.
+// probeTag is the tag whose hash slot the next probe asks: in turn the tag that was
+// decided last, the tag that failed last, and any other. So one of the next probes finds
+// a shard that answers.
 func (b *breaker) probeTag() []byte {
 	b.probes++
 	switch turn := b.probes % 3; {

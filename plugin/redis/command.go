@@ -78,7 +78,7 @@ type command struct {
 	untilMicros    int64 // in the outbox: when it is given up
 }
 
-// subject is whose counters a command is about, and what it asks of them.
+// subject is the identity and the limits that a command is about, and its demand.
 type subject struct {
 	script *Script
 	// Demand is the command's own copy. A check alone has costs. The values of a release or renewal are
@@ -116,7 +116,7 @@ func (c *command) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// copyFrom makes c a copy of another command, in the memory that c has.
+// copyFrom copies another command into c, in the memory that c has.
 func (c *command) copyFrom(from *command) {
 	demand, madeFor := c.Demand, append(c.check.madeFor[:0], from.check.madeFor...)
 	demand.CopyFrom(&from.Demand)
@@ -313,7 +313,7 @@ func (of *subject) ttlMicros() int64 {
 	return of.script.plan.Limits()[of.slotLimit()].TTLMicros
 }
 
-// slotLimit is the limit whose slots a release or renewal is about: that of its part.
+// slotLimit is the limit, of the command's part, whose slots a release or renewal is about.
 func (of *subject) slotLimit() int {
 	s := of.script
 	for i := s.slots; s.per != nil && i < len(s.suffixes); i++ {

@@ -11,8 +11,8 @@ import (
 // request.
 type Waiter interface {
 	// Remake makes the check anew: the script charged nothing, because the check was made for
-	// another time (r.AtMicros) or another override (r.OtherOverride). It comes as it was sent,
-	// without the tag and the strikes, which stay; what Remake makes of it is copied.
+	// another time (r.AtMicros) or another override (r.OtherOverride). check comes as it was sent,
+	// without the tag and the strikes, which stay; the connection copies the changed check.
 	Remake(index int, r *Reply, check *Check, nowMicros int64) Remade
 	// Decided brings Redis' answer. After Expired it is a late one.
 	Decided(index int, r *Reply, nowMicros int64)
@@ -22,7 +22,7 @@ type Waiter interface {
 	Expired(index int, nowMicros int64)
 }
 
-// Remade says what becomes of a check that was made for another time or override.
+// Remade says whether a check that was made for another time or override is sent again.
 type Remade uint8
 
 const (

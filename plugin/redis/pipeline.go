@@ -172,7 +172,7 @@ type question struct {
 	failed   bool // one of them has failed or expired, which has been counted
 }
 
-// requests are those that have checks in the pipe, and the one that is being asked about.
+// requests are the requests with checks in the pipe, and the request that is being asked about.
 type requests struct {
 	asked   ring[question]
 	waiting int64 // how many have checks in the pipe

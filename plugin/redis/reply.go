@@ -102,8 +102,7 @@ func (r *replies) read(reply redisresp.Reply) (told, ok bool) {
 // expiry (algo.Plan.ScriptWithoutTime). If it was another command that is missing,
 // those fail in the same way.
 
-// refusesCommand reports whether an error says that a script may not call a
-// command at all, whoever asks.
+// refusesCommand reports whether an error says that scripts may not call a command, whichever user runs them.
 func refusesCommand(text []byte) bool {
 	text = unwrapScriptError(text)
 	return bytes.Contains(text, []byte("ommand is not allowed from script")) ||

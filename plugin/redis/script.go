@@ -226,8 +226,8 @@ func (s *Script) appendKeys(dst []byte, of *subject) []byte {
 	return dst
 }
 
-// appendKeysOfValues appends the keys of limits of which some count for each value. Where one
-// does not apply its key has no values, as that of no value is: nothing is ever written there.
+// appendKeysOfValues appends the keys of limits of which some count for each value. The key of a limit
+// that does not apply has no values; nothing is ever written there.
 func (s *Script) appendKeysOfValues(dst []byte, of *subject) []byte {
 	var own []byte
 	values := of.Values

@@ -19,8 +19,8 @@ type ServerStats struct {
 // Unknown stands for a number that the server does not tell.
 const Unknown = -1
 
-// MemoryPercent is how much of what the server may use it does, in percent, rounded up; 0
-// if that is not known or has no bound.
+// MemoryPercent is the part of its maxmemory that the server uses, in percent, rounded up; 0
+// if it is unknown or unbounded.
 func (v *ServerStats) MemoryPercent() int64 {
 	if v.UsedBytes <= 0 || v.MaxBytes <= 0 {
 		return 0

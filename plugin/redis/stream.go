@@ -42,8 +42,8 @@ type ended struct {
 	counted bool // the failure behind it has been counted
 }
 
-// replyLimits bound what a reply may be: those of our scripts are flat arrays of
-// a few dozen integers, and error texts are short.
+// replyLimits bound a reply: our scripts' replies are flat arrays of a few dozen integers, and error
+// texts are short.
 var replyLimits = redisresp.Limits{Bytes: maxReplyBytes}
 
 // Bound: bytes of a reply to the plugin. Beyond it, the stream is closed. Protects memory.

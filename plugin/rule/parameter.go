@@ -46,7 +46,7 @@ func cookieValue(dst []byte, header, name string, first bool) ([]byte, state) {
 		v.dst = v.dst[:v.end]
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 			v.dst = appendUnquoted(v.dst, value[1:len(value)-1])
-			// What is decoded is never longer, so that it can take the place of what it is read from.
+			// The decoded value is never longer than its source, so it can overwrite it.
 			v.dst, value = v.dst[:v.end], text.View(v.dst[v.end:])
 		}
 		v.dst = appendDecoded(v.dst, value, false)
@@ -55,7 +55,7 @@ func cookieValue(dst []byte, header, name string, first bool) ([]byte, state) {
 	return v.dst[:v.end], v.state
 }
 
-// values are those of one name that have been read so far.
+// values are the values of one name that have been read so far.
 type values struct {
 	dst        []byte
 	begin, end int // of the first value in dst

@@ -99,7 +99,7 @@ type LimitSet struct {
 	sized bool      // whether any size comes with the request
 }
 
-// plan sets the plan of the limits, and what it says of them.
+// plan sets the plan of the limits, and the fields that follow from it.
 func (l *LimitSet) plan(p *algo.Plan) {
 	l.Plan, l.Own = p, p.Own()
 	l.Pays = l.Own < len(l.Limits)
@@ -121,7 +121,7 @@ type Applied struct {
 	Ahead Ahead
 }
 
-// compiled is a Rule with what it asks of requests.
+// compiled is a Rule with its match, key and other questions to a request.
 type compiled struct {
 	rule      *Rule
 	match     match

@@ -43,8 +43,7 @@ type Heard struct {
 type Worth struct {
 	// Cost is the true cost, or Missing: then the charge stands.
 	Cost int64
-	// All says that Cost is that of each limit, and not only of those that take the
-	// rule's cost.
+	// All: Cost holds for each limit, not only for the limits that take the rule's cost.
 	All bool
 }
 
@@ -128,7 +127,7 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	return s.missing(false)
 }
 
-// missing is the worth of an answer without a value. A cost is that of limits which take the rule's.
+// missing is the worth of an answer without a value. MissingCost settles the limits that take the rule's cost.
 func (s *Settle) missing(all bool) Worth {
 	switch {
 	case s.MissingCost > 0:

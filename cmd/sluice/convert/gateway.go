@@ -63,7 +63,7 @@ func (c *converter) policy(n node) (shared bool) {
 		algorithm, rules = "token_bucket", limits.get("local", "rules")
 		c.locals = append(c.locals, limits.get("local"))
 		c.report(Differs, limits.get("local"),
-			"a request is held to every rule that matches, there to the default limit or the rule that is the most specific")
+			"a request is held to every rule that matches, there to the rule without clientSelectors only if no other does")
 	}
 	if n := n.get("spec", "mergeType"); n.ok() {
 		c.report(Missing, n, "mergeType: the limits of the Gateway's policy are not merged in: requests of this route are "+

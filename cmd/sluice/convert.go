@@ -83,7 +83,19 @@ func (from *converted) conversion(c *console.Console) (convert.Result, error) {
 func (from *converted) convert(c *console.Console) error {
 	result, err := from.conversion(c)
 	if !c.JSON() || err != nil {
-		printDifferences(c, result.Differences)
+		group := ""
+		for i := range result.Differences {
+			d := &result.Differences[i]
+			if d.Group() != group {
+				group = d.Group()
+				c.Warn("%s\n", group)
+			}
+			place := d.Place()
+			if place != "" {
+				place += ": "
+			}
+			c.Warn("  %s: %s%s\n", d.Kind, place, d.Text)
+		}
 	}
 	if f := (*console.Failure)(nil); errors.As(err, &f) { // of a file that cannot be read
 		return err
@@ -101,23 +113,6 @@ func (from *converted) convert(c *console.Console) error {
 		return console.ErrShown
 	}
 	return nil
-}
-
-// printDifferences lists the differences by the rules that they are about.
-func printDifferences(c *console.Console, all []convert.Difference) {
-	group := ""
-	for i := range all {
-		d := &all[i]
-		if d.Group() != group {
-			group = d.Group()
-			c.Warn("%s\n", group)
-		}
-		place := d.Place()
-		if place != "" {
-			place += ": "
-		}
-		c.Warn("  %s: %s%s\n", d.Kind, place, d.Text)
-	}
 }
 
 func (from *converted) print(c *console.Console, result convert.Result) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net"
 	"os/signal"
 	"syscall"
@@ -35,7 +34,11 @@ changes.`,
 			if err != nil {
 				return &console.Failure{Code: console.Misused, Err: err}
 			}
-			return serve(ctx, c, server, listener)
+			c.Say("listening on %s\n", listener.Addr())
+			if err := server.Serve(ctx, listener); err != nil {
+				return &console.Failure{Code: console.Misused, Err: err}
+			}
+			return nil
 		},
 	}
 	f := command.Flags()
@@ -45,14 +48,6 @@ changes.`,
 	console.Must(command.MarkFlagRequired("tls-cert"))
 	console.Must(command.MarkFlagRequired("tls-key"))
 	return command
-}
-
-func serve(ctx context.Context, c *console.Console, server *webhook.Server, listener net.Listener) error {
-	c.Say("listening on %s\n", listener.Addr())
-	if err := server.Serve(ctx, listener); err != nil {
-		return &console.Failure{Code: console.Misused, Err: err}
-	}
-	return nil
 }
 
 // admit looks at an object as validate looks at a file. Its lines say nothing here.

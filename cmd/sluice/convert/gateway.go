@@ -30,7 +30,14 @@ func Gateway(file File) (Result, error) {
 	if policies == 0 {
 		return Result{}, errors.New("no BackendTrafficPolicy with a rateLimit")
 	}
-	c.reportLocals(shared)
+	kind, text := Note, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
+		"Envoys share one limit"
+	if shared {
+		kind, text = Differs, "local limits are now shared by all Envoys, where each Envoy counted on its own"
+	}
+	for _, n := range c.locals {
+		c.report(kind, n, "%s", text)
+	}
 	if policies > 1 {
 		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
 			"point (EnvoyExtensionPolicy)", policies)
@@ -40,18 +47,6 @@ func Gateway(file File) (Result, error) {
 	}
 	c.report(Differs, node{}, "%s", requestsRejected)
 	return c.result(object{{"redis", object{{"cluster", "sluice-redis"}}}})
-}
-
-// reportLocals tells of limits that were each Envoy's own.
-func (c *converter) reportLocals(shared bool) {
-	kind, text := Note, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
-		"Envoys share one limit"
-	if shared {
-		kind, text = Differs, "local limits are now shared by all Envoys, where each Envoy counted on its own"
-	}
-	for _, n := range c.locals {
-		c.report(kind, n, "%s", text)
-	}
 }
 
 // policy converts one policy. It reports whether its counters are shared.

@@ -21,7 +21,21 @@ func Local(file File) (Result, error) {
 		l.patches(document)
 	}
 	for _, document := range documents {
-		l.filters(document)
+		document.find(func(n node) bool {
+			found := localOf(n.get("typed_config"))
+			if !found.ok() {
+				return !n.get("virtual_hosts").ok()
+			}
+			routes, limits := having(l.envoy.hosts, "")
+			when, reached := l.where(routes, l.envoy)
+			if len(routes) == 0 {
+				reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
+			}
+			if reached {
+				l.convert(found, when.but(l.taken...), limits, found)
+			}
+			return false
+		})
 	}
 	l.routes()
 	if l.found == 0 {
@@ -123,25 +137,6 @@ func having(hosts []*virtualHost, at string) (routes []*route, limits []node) {
 		}
 	}
 	return routes, limits
-}
-
-// filters converts what holds for all routes without settings of their own.
-func (l *local) filters(document node) {
-	document.find(func(n node) bool {
-		found := localOf(n.get("typed_config"))
-		if !found.ok() {
-			return !n.get("virtual_hosts").ok()
-		}
-		routes, limits := having(l.envoy.hosts, "")
-		when, reached := l.where(routes, l.envoy)
-		if len(routes) == 0 {
-			reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
-		}
-		if reached {
-			l.convert(found, when.but(l.taken...), limits, found)
-		}
-		return false
-	})
 }
 
 // routes converts what routes and virtual hosts have of their own. A virtual host's bucket
@@ -278,17 +273,8 @@ func (l *local) answers(n node) {
 		l.fields = l.status(l.fields, status)
 	}
 	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
-	for name, effect := range map[string]string{
-		"response_headers_to_add": "rejected requests are answered without these headers",
-		"request_headers_to_add_when_not_enforced": "the upstream is not told of requests that are over a limit in shadow " +
-			"mode",
-		"local_cluster_rate_limit": "every Envoy has the whole limit, not its share of it (with \"redis\" all " +
-			"share it exactly)",
-		"stage":                              "rate_limits of all stages are looked at",
-		"rate_limited_as_resource_exhausted": "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
-	} {
-		if field := n.get(name); field.ok() && field.text() != "0" {
-			l.report(Missing, field, "%s: %s", name, effect)
-		}
+	l.lacks(n)
+	if stage := n.get("stage"); stage.ok() && stage.text() != "0" {
+		l.report(Missing, stage, "stage: rate_limits of all stages are looked at")
 	}
 }

@@ -2,7 +2,9 @@ package convert
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,25 +54,6 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	c.report(Differs, node{}, "%s", requestsRejected)
 	c.report(Note, node{}, "counters begin anew: the service's are not read")
 	fields := c.filterFields(e.filter, main.domain)
-	c.leftovers(e, uses, services)
-	return c.result(fields)
-}
-
-// domain is the file that Envoy's filter asks about.
-func (c fromService) domain(services []*service, e *envoy) *service {
-	domain := e.filter.get("domain")
-	for _, s := range services {
-		if domain.text() == s.domain || !domain.ok() {
-			return s
-		}
-	}
-	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
-		"it, here all are", domain.text(), services[0].domain)
-	return services[0]
-}
-
-// leftovers reports what nothing has looked at.
-func (c fromService) leftovers(e *envoy, uses []*use, services []*service) {
 	asked := map[*service]bool{}
 	for _, u := range uses {
 		c.unread(u.limit)
@@ -89,6 +72,20 @@ func (c fromService) leftovers(e *envoy, uses []*use, services []*service) {
 			c.report(Missing, s.at.get("domain"), "no route asks for the domain %q: its limits are left out", s.domain)
 		}
 	}
+	return c.result(fields)
+}
+
+// domain is the file that Envoy's filter asks about.
+func (c fromService) domain(services []*service, e *envoy) *service {
+	domain := e.filter.get("domain")
+	for _, s := range services {
+		if domain.text() == s.domain || !domain.ok() {
+			return s
+		}
+	}
+	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
+		"it, here all are", domain.text(), services[0].domain)
+	return services[0]
 }
 
 // sampling turns the shares of requests that Envoy asks and enforces into modes.
@@ -153,13 +150,27 @@ func (c fromService) share(u *use, descriptor string) {
 	c.descriptors[descriptor] = u
 }
 
-// unanswered are settings of Envoy's filter without a counterpart, and what that means.
+// unanswered are settings of Envoy's filters without a counterpart, and what that means.
 var unanswered = map[string]string{
 	"response_headers_to_add":            "rejected requests are answered without these headers",
 	"status_on_error":                    "with \"failure\": \"deny\" requests are answered 503",
 	"request_type":                       "internal and external requests are limited alike; there, one kind passes",
 	"rate_limited_as_resource_exhausted": "calls of gRPC are always rejected with RESOURCE_EXHAUSTED",
 	"failure_mode_deny_percent":          "while Redis is away, all requests pass, or none",
+	// Of local_ratelimit alone.
+	"request_headers_to_add_when_not_enforced": "the upstream is not told of requests that are over a limit in shadow " +
+		"mode",
+	"local_cluster_rate_limit": "every Envoy has the whole limit, not its share of it (with \"redis\" all share " +
+		"it exactly)",
+}
+
+// lacks reports the settings of a filter that have no counterpart.
+func (c *converter) lacks(filter node) {
+	for _, name := range slices.Sorted(maps.Keys(unanswered)) {
+		if n := filter.get(name); n.ok() {
+			c.report(Missing, n, "%s: %s", name, unanswered[name])
+		}
+	}
 }
 
 // filterFields are the top-level fields that stand for the settings of Envoy's
@@ -188,11 +199,7 @@ func (c fromService) filterFields(filter node, domain string) object {
 	if !filter.get("disable_x_envoy_ratelimited_header").flag(false) {
 		fields = fields.with("envoy_ratelimited", true)
 	}
-	for name, effect := range unanswered {
-		if n := filter.get(name); n.ok() {
-			c.report(Missing, n, "%s: %s", name, effect)
-		}
-	}
+	c.lacks(filter)
 	return fields
 }
 

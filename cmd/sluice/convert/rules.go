@@ -18,24 +18,19 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 			order = append(order, name)
 		}
 		groups[name] = append(groups[name], l)
-		c.leafSettings(&l)
+		if l.quota {
+			c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
+		}
+		if l.replaces {
+			c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in "+
+				"their rules' match would keep them away)")
+		}
+		if l.labels {
+			c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
+		}
 	}
 	for _, name := range order {
 		c.groupRule(u, entries, groups[name], found, when, tier)
-	}
-}
-
-// leafSettings reports what else a descriptor of the service has than its limit.
-func (c limiting) leafSettings(l *leaf) {
-	if l.quota {
-		c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
-	}
-	if l.replaces {
-		c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in "+
-			"their rules' match would keep them away)")
-	}
-	if l.labels {
-		c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
 	}
 }
 

@@ -18,7 +18,12 @@ import (
 func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 	for _, read := range readMetadata(l.found.JSON) {
 		namespace := read.path[0]
-		isWriter := func(f *yaml.Node) bool { return writes(f, namespace) }
+		isWriter := func(f *yaml.Node) bool {
+			if yamltree.Text(f, "name") == namespace || "envoy.filters.http."+kindOf(f) == namespace {
+				return true
+			}
+			return yamltree.Mentions(yamltree.Get(f, "typed_config"), strings.ToLower(namespace))
+		}
 		before, after := slices.Clone(filters[:place]), filters[place+1:]
 		slices.Reverse(before) // the last one writes what is read
 		switch i := slices.IndexFunc(before, isWriter); {
@@ -57,14 +62,6 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 		l.wrong(Metadata, read.at, "jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted,
 			shown.Quoted(written))
 	}
-}
-
-// writes reports whether a filter writes the metadata of a name: its own, or one that it names.
-func writes(filter *yaml.Node, namespace string) bool {
-	if yamltree.Text(filter, "name") == namespace || "envoy.filters.http."+kindOf(filter) == namespace {
-		return true
-	}
-	return yamltree.Mentions(yamltree.Get(filter, "typed_config"), strings.ToLower(namespace))
 }
 
 // writesAnything reports whether a filter may write metadata of any name, or cannot be seen.
@@ -216,20 +213,4 @@ func matchesText(m *yaml.Node, text string) bool {
 	source := yamltree.Text(m, "safe_regex", "regex")
 	whole, err := regexp.Compile("^(?:" + source + ")$")
 	return source != "" && (err != nil || whole.MatchString(text))
-}
-
-// checkKeys names keys that stand twice in one object: Envoy takes the last.
-func (l *Limiter) checkKeys() {
-	for _, d := range l.around.documents {
-		for _, n := range yamltree.Objects(d.Root) {
-			seen := map[string]int{}
-			for key := range yamltree.Fields(n) {
-				if first := seen[key.Value]; first > 0 && key.Value != "<<" {
-					l.all = append(l.all, Finding{"keys", true, d.Shift + key.Line, "", fmt.Sprintf("%q stands here for the "+
-						"second time, after line %d: Envoy takes the last alone (want them merged into one)", key.Value, first)})
-				}
-				seen[key.Value] = d.Shift + key.Line
-			}
-		}
-	}
 }

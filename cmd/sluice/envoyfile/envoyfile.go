@@ -70,7 +70,18 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	}
 	l.checkBootstrap()
 	l.checkOdd()
-	l.checkKeys()
+	for _, d := range l.around.documents {
+		for _, n := range yamltree.Objects(d.Root) {
+			seen := map[string]int{}
+			for key := range yamltree.Fields(n) {
+				if first := seen[key.Value]; first > 0 && key.Value != "<<" {
+					l.all = append(l.all, Finding{"keys", true, d.Shift + key.Line, "", fmt.Sprintf("%q stands here for the "+
+						"second time, after line %d: Envoy takes the last alone (want them merged into one)", key.Value, first)})
+				}
+				seen[key.Value] = d.Shift + key.Line
+			}
+		}
+	}
 	slices.SortStableFunc(l.all, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return slices.Compact(l.all)
 }
@@ -194,7 +205,25 @@ func (l *Limiter) checkCluster() {
 	cluster := l.around.clusters[name]
 	switch {
 	case cluster != nil:
-		l.checkTransport(name, cluster)
+		pool, bridge := pools(cluster), slices.ContainsFunc(extensions(cluster), func(n *yaml.Node) bool {
+			filter := find.WasmFilter(n)
+			return filter != nil && filter != l.found.Owner || yamltree.Get(n, "config_discovery") != nil
+		})
+		switch {
+		case pool && bridge:
+		case pool:
+			l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC frames "+
+				`(want bridge/bridge.wasm before the upstream_codec, %s)`, name, seeCluster)
+		case bridge:
+			l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
+				"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
+		case !slices.ContainsFunc(append(extensions(cluster), cluster), func(n *yaml.Node) bool {
+			return slices.Contains(yamltree.Keys(n), "http2_protocol_options") || n != cluster &&
+				slices.Contains(yamltree.Keys(n), "auto_config")
+		}):
+			l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
+				"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
+		}
 	case l.around.complete():
 		l.wrong(Cluster, "redis.cluster", "Envoy has no cluster %q (want %s)", name, l.around.clusterNames())
 	}
@@ -210,41 +239,6 @@ func (s *surroundings) clusterNames() string {
 		return "one of that name, or " + shown.Quoted(names)
 	}
 	return "one of that name, or one of " + shown.Quoted(names)
-}
-
-// checkTransport looks at how the cluster speaks: RESP, by the bridge and a TCP pool, or HTTP/2 to
-// a relay.
-func (l *Limiter) checkTransport(name string, cluster *yaml.Node) {
-	pool, bridge := pools(cluster), l.bridgeOf(cluster)
-	switch {
-	case pool && bridge:
-	case pool:
-		l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC frames "+
-			`(want bridge/bridge.wasm before the upstream_codec, %s)`, name, seeCluster)
-	case bridge:
-		l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
-			"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
-	case !speaksHTTP2(cluster):
-		l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
-			"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
-	}
-}
-
-// bridgeOf reports whether the cluster has the bridge: a Wasm filter that is not the limiter, or a
-// filter that a control plane sends.
-func (l *Limiter) bridgeOf(cluster *yaml.Node) bool {
-	return slices.ContainsFunc(extensions(cluster), func(n *yaml.Node) bool {
-		filter := find.WasmFilter(n)
-		return filter != nil && filter != l.found.Owner || yamltree.Get(n, "config_discovery") != nil
-	})
-}
-
-// speaksHTTP2 reports whether a cluster's protocol is HTTP/2, or chosen by ALPN.
-func speaksHTTP2(cluster *yaml.Node) bool {
-	return slices.ContainsFunc(append(extensions(cluster), cluster), func(n *yaml.Node) bool {
-		return slices.Contains(yamltree.Keys(n), "http2_protocol_options") || n != cluster &&
-			slices.Contains(yamltree.Keys(n), "auto_config")
-	})
 }
 
 // extensions are all objects in a cluster's typed_extension_protocol_options.
@@ -317,4 +311,50 @@ func (l *Limiter) checkGiven(field, name string) {
 	if !slices.Contains(given, name) {
 		l.wrong(Password, field, "the plugin is not given the environment variable %q (want %s)", name, want)
 	}
+}
+
+// Way is how a limiter reaches Redis.
+type Way struct {
+	Cluster      string // whose endpoints are Redis, or relays
+	Relay        bool
+	RedisCluster bool
+	TLS          bool
+}
+
+// WayTo follows a limiter's cluster to Redis, through a redis_proxy of the same Envoy too.
+func WayTo(found *find.Found, name string) Way {
+	s := look(found)
+	cluster := s.clusters[name]
+	way := Way{Cluster: name, Relay: cluster != nil && !pools(cluster)}
+	for _, endpoint := range yamltree.Objects(yamltree.Get(cluster, "load_assignment")) {
+		listener := yamltree.Text(endpoint, "envoy_internal_address", "server_listener_name")
+		if next := s.behind(listener); next != "" {
+			way.Cluster, cluster = next, s.clusters[next]
+		}
+	}
+	way.RedisCluster = yamltree.Text(cluster, "cluster_type", "name") == "envoy.clusters.redis"
+	way.TLS = strings.HasSuffix(typeOf(yamltree.Get(cluster, "transport_socket", "typed_config")), "UpstreamTlsContext")
+	return way
+}
+
+// pools reports whether a cluster's bytes go out on plain TCP connections.
+func pools(cluster *yaml.Node) bool {
+	return strings.HasSuffix(typeOf(yamltree.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
+}
+
+// behind is the cluster of the redis_proxy in a listener; "" if there is none.
+func (s *surroundings) behind(listener string) string {
+	for i := range s.documents {
+		for _, n := range yamltree.Objects(s.documents[i].Root) {
+			if listener == "" || yamltree.Text(n, "name") != listener {
+				continue
+			}
+			for _, proxy := range yamltree.Objects(n) {
+				if cluster := yamltree.Text(proxy, "prefix_routes", "catch_all_route", "cluster"); cluster != "" {
+					return cluster
+				}
+			}
+		}
+	}
+	return ""
 }

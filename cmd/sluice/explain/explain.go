@@ -193,7 +193,14 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.Reports = a.Rule.Reports
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
-	r.Shared = shared(c.Key, r.Identity)
+	var all []string
+	parts := strings.Split(r.Identity, "|")
+	for i := range c.Key {
+		if i < len(parts) && marks[parts[i]] != "" {
+			all = append(all, fmt.Sprintf("%s: %s %s", parts[i], Describe(&c.Key[i]), marks[parts[i]]))
+		}
+	}
+	r.Shared = all
 	if c.Tiers != nil {
 		r.Tier = TierOf(c.Tiers, a.Limits)
 	}

@@ -176,23 +176,18 @@ func (r *Request) Evaluate(token uint32) ([]byte, bool) {
 		return nil, false
 	}
 	if r.tree == nil {
-		r.tree = r.attributeTree()
+		tree := envoycel.Request(slices.Clone(r.headers))
+		if r.metadata != nil {
+			envoycel.Merge(tree, envoycel.Nested([]string{"metadata", "filter_metadata"}, r.metadata))
+		}
+		for path, value := range r.attributes {
+			envoycel.Merge(tree, envoycel.Nested(strings.Split(path, "."), string(value)))
+		}
+		r.tree = tree
 	}
 	value, err := r.expressions.programs[token].Evaluate(r.tree)
 	r.failed = err
 	return value, err == nil
-}
-
-// attributeTree is the request as expressions see it.
-func (r *Request) attributeTree() map[string]any {
-	tree := envoycel.Request(slices.Clone(r.headers))
-	if r.metadata != nil {
-		envoycel.Merge(tree, envoycel.Nested([]string{"metadata", "filter_metadata"}, r.metadata))
-	}
-	for path, value := range r.attributes {
-		envoycel.Merge(tree, envoycel.Nested(strings.Split(path, "."), string(value)))
-	}
-	return tree
 }
 
 // valueless says why the last expression had no value; empty if it had one.

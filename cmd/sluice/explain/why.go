@@ -166,17 +166,6 @@ var marks = map[string]string{
 	"%long": "is too long to be read",
 }
 
-// shared says which components of an identity are marks, and why.
-func shared(key []config.Component, identity string) (all []string) {
-	parts := strings.Split(identity, "|")
-	for i := range key {
-		if i < len(parts) && marks[parts[i]] != "" {
-			all = append(all, fmt.Sprintf("%s: %s %s", parts[i], Describe(&key[i]), marks[parts[i]]))
-		}
-	}
-	return all
-}
-
 // sourceOf says where a component gets its value, and which flag provides it.
 func sourceOf(c *config.Component) string { return named(words[c.Source].absent, c) }
 

@@ -184,7 +184,17 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 	if id.Per == nil {
 		return "", false, nil
 	}
-	all := perComponents(id.LimitSets())
+	var all []*config.Component // those of "per" in the order in which --per has their values: each once
+	for _, set := range id.LimitSets() {
+		for i := range set.Limits {
+			for _, c := range valued(set.Limits[i].Per) {
+				known := func(other *config.Component) bool { return same(c, other) }
+				if !slices.ContainsFunc(all, known) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
 	if len(id.Per) > len(all) {
 		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name,
 			console.Count(len(all), "value"), len(id.Per), wanted(all))
@@ -212,19 +222,4 @@ func identityIn(key []config.Component, values []string) (string, error) {
 	tag, err := t.Tag(values)
 	_, identity, _ := strings.Cut(string(tag), "|")
 	return identity, err
-}
-
-// perComponents are the components of "per" in the order in which --per has their values: each once.
-func perComponents(sets []*rule.LimitSet) (all []*config.Component) {
-	for _, set := range sets {
-		for i := range set.Limits {
-			for _, c := range valued(set.Limits[i].Per) {
-				known := func(other *config.Component) bool { return same(c, other) }
-				if !slices.ContainsFunc(all, known) {
-					all = append(all, c)
-				}
-			}
-		}
-	}
-	return all
 }

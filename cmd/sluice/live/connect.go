@@ -54,7 +54,14 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		}
 		settings.TLSConfig = config
 	}
-	settings.Dialer = dialer(settings)
+	dial := redis.NewDialer(&redis.Options{DialTimeout: settings.DialTimeout, TLSConfig: settings.TLSConfig})
+	settings.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &connection{Conn: conn, decoder: redisresp.NewDecoder(replyLimits)}, nil
+	}
 	o.KeysInAScanStep = cmp.Or(o.KeysInAScanStep, 1000)
 	c := &Client{options: o}
 	if o.Cluster {
@@ -137,18 +144,6 @@ func (c *Client) Say(err error) string { return c.options.explain(err).Error() }
 // Bound: bytes, elements and depth of a reply to the command line. Beyond it, the connection fails.
 // Protects memory.
 var replyLimits = redisresp.Limits{Bytes: 32 << 20, Elements: 1 << 20, Depth: 16}
-
-// dialer opens connections on which only whole replies of RESP 2 within the bounds arrive.
-func dialer(o *redis.UniversalOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
-	dial := redis.NewDialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &connection{Conn: conn, decoder: redisresp.NewDecoder(replyLimits)}, nil
-	}
-}
 
 // connection holds bytes back until they are a whole reply.
 type connection struct {

@@ -90,18 +90,6 @@ func splitValues(joined string) (values []string, err error) {
 	return values, nil
 }
 
-// joinValues joins and escapes values.
-func joinValues(values []string) string {
-	var joined []byte
-	for i, value := range values {
-		if i > 0 {
-			joined = append(joined, '|')
-		}
-		joined = text.AppendEscaped(joined, value)
-	}
-	return string(joined)
-}
-
 // life is how long a line's setting lasts; 0: without end.
 func (l *ContractLine) life() (d time.Duration, err error) {
 	if l.For == "" {
@@ -114,17 +102,6 @@ func (l *ContractLine) life() (d time.Duration, err error) {
 		return 0, errors.New("for: want at least 1ms, or nothing for an override without end")
 	}
 	return d, nil
-}
-
-func (f *ContractFile) readJSON(content []byte) {
-	number := 0
-	for text := range bytes.Lines(content) {
-		number++
-		if text = bytes.TrimSpace(text); len(text) > 0 {
-			line, err := lineIn(text)
-			f.take(number, line, err)
-		}
-	}
 }
 
 // lineIn reads the object in a line of JSON.
@@ -156,7 +133,14 @@ func WriteContracts(w io.Writer, lines []ContractLine, asJSON bool) error {
 			}
 			continue
 		}
-		values := joinValues(l.Values)
+		var joined []byte
+		for i, value := range l.Values {
+			if i > 0 {
+				joined = append(joined, '|')
+			}
+			joined = text.AppendEscaped(joined, value)
+		}
+		values := string(joined)
 		if l.Identity != "" {
 			values = "{" + l.Identity + "}"
 		}
@@ -190,7 +174,14 @@ func ReadContracts(l *input.Limiter, content []byte) *ContractFile {
 	f := &ContractFile{limiter: l, taggers: map[string]*Tagger{}, seen: map[string]int{}}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n"), []byte("{")) {
-		f.readJSON(content)
+		number := 0
+		for text := range bytes.Lines(content) {
+			number++
+			if text = bytes.TrimSpace(text); len(text) > 0 {
+				line, err := lineIn(text)
+				f.take(number, line, err)
+			}
+		}
 	} else {
 		f.readCSV(content)
 	}

@@ -91,7 +91,21 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return s.printState(found)
+	if s.JSON() {
+		return s.Print(found)
+	}
+	s.Say("%s\n", found.Tag)
+	if len(found.Limits) > 0 {
+		if err := s.Table(statusRows(found.Limits)); err != nil {
+			return err
+		}
+	}
+	s.sayTerms("", found)
+	if found.Scanned {
+		s.Say("The values of \"per\" are those that Redis has, by a SCAN (--per names one).\n")
+	}
+	s.Say("%s\n", found.Summary)
+	return nil
 }
 
 // read asks Redis for all that counts for an identity.
@@ -117,24 +131,6 @@ func (s *session) read(ctx context.Context, id *Identity) (*IdentityState, error
 		Limits: append([]Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
 		ignored: override != nil && CheckSetting(override.Value, &asked) != nil,
 	}, nil
-}
-
-func (s *session) printState(i *IdentityState) error {
-	if s.JSON() {
-		return s.Print(i)
-	}
-	s.Say("%s\n", i.Tag)
-	if len(i.Limits) > 0 {
-		if err := s.Table(statusRows(i.Limits)); err != nil {
-			return err
-		}
-	}
-	s.sayTerms("", i)
-	if i.Scanned {
-		s.Say("The values of \"per\" are those that Redis has, by a SCAN (--per names one).\n")
-	}
-	s.Say("%s\n", i.Summary)
-	return nil
 }
 
 // sayTerms prints what an operator has set, and what a penalty counts.
@@ -253,11 +249,80 @@ func (p *pastedRejection) ruleOf(cfg *config.Config) (string, error) {
 
 // hasLimit reports whether a rule has a limit of this name, in any tier.
 func hasLimit(r *config.Rule, name string) bool {
-	has := func(limits []config.Limit) bool {
-		return slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Name == name })
+	for _, limits := range r.Lists {
+		if slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Name == name }) {
+			return true
+		}
 	}
-	if r.Tiers != nil && slices.ContainsFunc(r.Tiers.Values, func(t config.Tier) bool { return has(t.Limits) }) {
-		return true
+	return false
+}
+
+// summary says in words when the identity may go again.
+func summary(override *Override, penalty *Penalty, limits []Status) string {
+	switch {
+	case override != nil && override.Value == "block":
+		return "It is blocked" + lasting(override) + "."
+	case override != nil && override.Value == "free":
+		return "It is free of limits" + lasting(override) + "."
+	case penalty != nil && penalty.ForMicros > 0:
+		return "Its penalty blocks it for another " + console.Wait(penalty.ForMicros) + "."
+	case len(limits) == 0:
+		return "It has no limits."
 	}
-	return has(r.Limits)
+	if slices.ContainsFunc(limits, func(l Status) bool { return l.Tier != limits[0].Tier }) {
+		return "Which limits apply depends on its tier: --tier."
+	}
+	for _, l := range limits {
+		if l.RetryMicros < 0 {
+			return fmt.Sprintf("It may never go: %q admits nothing.", l.Name)
+		}
+	}
+	longest, slots := Status{}, ""
+	for _, l := range limits {
+		switch {
+		case l.RetryMicros > 0 && l.Window == "":
+			slots = l.Name
+		case l.RetryMicros > longest.RetryMicros:
+			longest = l
+		}
+	}
+	in := fmt.Sprintf("in %s, when %q has room", console.Wait(longest.RetryMicros), longest.Name)
+	switch {
+	case slots != "" && longest.RetryMicros > 0:
+		return fmt.Sprintf("It may go again %s, if one of its requests has ended by then: %q has no slot.", in, slots)
+	case slots != "":
+		return fmt.Sprintf("It may go again when one of its requests has ended: %q has no slot.", slots)
+	case longest.RetryMicros > 0:
+		return "It may go again " + in + "."
+	}
+	return "It may go now."
+}
+
+func lasting(o *Override) string {
+	if o.ForMicros < 0 {
+		return ", without end"
+	}
+	return " for another " + console.Wait(o.ForMicros)
+}
+
+func statusRows(limits []Status) [][]string {
+	head := []string{"LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}
+	tiers := limits[0].Tier != ""
+	if tiers {
+		head = append([]string{"TIER"}, head...)
+	}
+	rows := [][]string{head}
+	for _, l := range limits {
+		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
+		name := l.Name
+		if l.Per != "" {
+			name += " of " + console.Identity(l.Per)
+		}
+		row := []string{name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), what}
+		if tiers {
+			row = append([]string{l.Tier}, row...)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

@@ -70,7 +70,21 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 		found.Rules = append(found.Rules, one)
 	}
 	found.decide(s.limiter.Config.Mode == config.Shadow)
-	return s.printRequest(&found)
+	if s.JSON() {
+		return s.Print(&found)
+	}
+	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}
+	for i := range found.Rules {
+		rows = append(rows, found.Rules[i].rows()...)
+	}
+	if err := s.Table(rows); err != nil {
+		return err
+	}
+	for i := range found.Rules {
+		s.sayTerms(found.Rules[i].Rule+": ", &found.Rules[i].IdentityState)
+	}
+	s.Say("%s\n", found.Summary)
+	return nil
 }
 
 // rejection is the state's answer to a request now.
@@ -159,24 +173,6 @@ func (r *RuleState) rejected(how string) string {
 		return text + ", for another " + console.Wait(r.rejects.micros) + "."
 	}
 	return text + "."
-}
-
-func (s *session) printRequest(r *RequestState) error {
-	if s.JSON() {
-		return s.Print(r)
-	}
-	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}
-	for i := range r.Rules {
-		rows = append(rows, r.Rules[i].rows()...)
-	}
-	if err := s.Table(rows); err != nil {
-		return err
-	}
-	for i := range r.Rules {
-		s.sayTerms(r.Rules[i].Rule+": ", &r.Rules[i].IdentityState)
-	}
-	s.Say("%s\n", r.Summary)
-	return nil
 }
 
 // rows are a rule's in the table.

@@ -126,64 +126,52 @@ func CheckSetting(setting string, id *Identity) error {
 		}
 		return fmt.Errorf("%q is not an override (%s)", setting, want)
 	case override.Tier:
-		return checkTier(o.Rest, id.Tiers())
-	case override.Numbers:
-		return checkNumbers(o.Rest, id.LimitSets())
-	}
-	return nil
-}
-
-func checkTier(name string, tiers []string) error {
-	switch {
-	case len(tiers) == 0:
-		return fmt.Errorf(`there is no tier %q: the rule has no tiers (want "limits_by")`, name)
-	case !slices.Contains(tiers, name):
-		return fmt.Errorf("there is no tier %q (want one of %s)", name, shown.Quoted(tiers))
-	}
-	return nil
-}
-
-// checkNumbers accepts a list that fits one of the sets.
-func checkNumbers(list string, sets []*rule.LimitSet) error {
-	var names []string
-	for _, set := range sets {
-		if _, ok := set.SizesOf(nil, nil, override.Override{Kind: override.Numbers, Rest: list}); ok {
-			return nil
+		tiers := id.Tiers()
+		switch {
+		case len(tiers) == 0:
+			return fmt.Errorf(`there is no tier %q: the rule has no tiers (want "limits_by")`, o.Rest)
+		case !slices.Contains(tiers, o.Rest):
+			return fmt.Errorf("there is no tier %q (want one of %s)", o.Rest, shown.Quoted(tiers))
 		}
-		for i := range set.Labels {
-			if !slices.Contains(names, set.Labels[i].Name) {
-				names = append(names, set.Labels[i].Name)
+		return nil
+	case override.Numbers:
+		sets := id.LimitSets()
+		var names []string
+		for _, set := range sets {
+			if _, ok := set.SizesOf(nil, nil, override.Override{Kind: override.Numbers, Rest: o.Rest}); ok {
+				return nil
+			}
+			for i := range set.Labels {
+				if !slices.Contains(names, set.Labels[i].Name) {
+					names = append(names, set.Labels[i].Name)
+				}
 			}
 		}
-	}
-	if len(names) == 0 {
-		return fmt.Errorf("limits:%s: there are no limits to change", list)
-	}
-	return explainNumbers(list, names, sets)
-}
-
-// explainNumbers says what is wrong with a list that fits no set.
-func explainNumbers(list string, names []string, sets []*rule.LimitSet) error {
-	var seen []string
-	for rest := list; rest != ""; {
-		part, _, _ := strings.Cut(rest, ",")
-		n, others, ok := override.Next(rest)
-		if !ok {
-			return fmt.Errorf("%q is not a number for a limit (want LIMIT=UNITS or LIMIT=UNITS/BURST: units from 0, a burst "+
-				"from 1, both to %d)", part, algo.MaxUnits)
+		if len(names) == 0 {
+			return fmt.Errorf("limits:%s: there are no limits to change", o.Rest)
 		}
-		at := slices.IndexFunc(names, func(name string) bool { return override.Names(n.Limit, name) })
-		switch {
-		case at < 0:
-			return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
-		case slices.Contains(seen, names[at]):
-			return fmt.Errorf("limit %q has two numbers", names[at])
-		case n.Burst > 0 && !burst(names[at], sets):
-			return fmt.Errorf("limit %q takes no burst (want %s=%d)", names[at], n.Limit, n.Units)
+		var seen []string
+		for rest := o.Rest; rest != ""; {
+			part, _, _ := strings.Cut(rest, ",")
+			n, others, ok := override.Next(rest)
+			if !ok {
+				return fmt.Errorf("%q is not a number for a limit (want LIMIT=UNITS or LIMIT=UNITS/BURST: units from 0, a burst "+
+					"from 1, both to %d)", part, algo.MaxUnits)
+			}
+			at := slices.IndexFunc(names, func(name string) bool { return override.Names(n.Limit, name) })
+			switch {
+			case at < 0:
+				return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
+			case slices.Contains(seen, names[at]):
+				return fmt.Errorf("limit %q has two numbers", names[at])
+			case n.Burst > 0 && !burst(names[at], sets):
+				return fmt.Errorf("limit %q takes no burst (want %s=%d)", names[at], n.Limit, n.Units)
+			}
+			seen, rest = append(seen, names[at]), others
 		}
-		seen, rest = append(seen, names[at]), others
+		return fmt.Errorf("limits:%s: no tier has all of these limits", o.Rest)
 	}
-	return fmt.Errorf("limits:%s: no tier has all of these limits", list)
+	return nil
 }
 
 // burst reports whether a limit of this name has a burst.

@@ -4,6 +4,7 @@ package play
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,14 +59,7 @@ traffic is described by a file or by flags, or comes from an access log.`,
 		RunE: func(*cobra.Command, []string) error { return s.simulate(c) },
 	}
 	s.Source.Flag(command)
-	s.flags(command.Flags())
-	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
-	command.MarkFlagsOneRequired("traffic", "log", "url")
-	return command
-}
-
-// flags are those of a simulation itself.
-func (s *simulation) flags(f *pflag.FlagSet) {
+	f := command.Flags()
 	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
 	f.StringVar(&s.log, "log", "", "access log of Envoy to play")
 	s.fieldsFlag(f)
@@ -92,6 +86,9 @@ func (s *simulation) flags(f *pflag.FlagSet) {
 	s.contracts.Flag(f)
 	f.StringVar(&s.svg, "svg", "", "file for the picture")
 	f.StringVar(&s.html, "html", "", "file for a page with picture and tables")
+	command.MarkFlagsMutuallyExclusive("traffic", "log", "url")
+	command.MarkFlagsOneRequired("traffic", "log", "url")
+	return command
 }
 
 // periods reads such as "20s-30s".
@@ -268,4 +265,109 @@ func (s *simulation) logFlags(command *cobra.Command) {
 func (s *simulation) fieldsFlag(f *pflag.FlagSet) {
 	f.StringToStringVar(&s.fields, "fields", nil,
 		"names of a JSON log's own for time, method, path, host, ip, status or a header, such as time=ts,x-api-key=key_hash")
+}
+
+// print writes the files that were asked for, and prints the report.
+func (s *simulation) print(c *console.Console, r *simulate.Report) error {
+	tables := simulationTables(r)
+	if s.svg != "" {
+		if err := c.Write(s.svg, r.SVG()); err != nil {
+			return err
+		}
+	}
+	if s.html != "" {
+		page, err := r.HTML(tables)
+		if err != nil {
+			return err
+		}
+		if err := c.Write(s.html, page); err != nil {
+			return err
+		}
+	}
+	hint := ""
+	if s.log != "" {
+		hint = "; a log has only what its format writes"
+	}
+	for _, rule := range r.Rules {
+		if rule.Why != "" {
+			c.Warn("note: rule %q applied to no request: %s%s\n", rule.Rule, rule.Why, hint)
+		}
+	}
+	if c.JSON() {
+		return c.Print(r)
+	}
+	for i, rows := range tables {
+		if i > 0 {
+			c.Say("\n")
+		}
+		if err := c.Table(rows); err != nil {
+			return err
+		}
+	}
+	if len(r.Log) > 0 {
+		c.Say("\nLOG\n")
+	}
+	for _, line := range r.Log {
+		c.Say("%d times: %s\n", line.Times, line.Text)
+	}
+	return nil
+}
+
+// simulationTables are a report's tables: clients, rules, and Redis.
+func simulationTables(r *simulate.Report) [][][]string {
+	clients := [][]string{{"CLIENTS", "REQUESTS", "RETRIES", "ADMITTED", "429", "503"}}
+	for _, g := range r.Groups {
+		clients = append(clients, []string{
+			g.Name, console.Whole(g.Requests), console.Whole(g.Retries),
+			console.Whole(g.Admitted), console.Whole(g.Rejected), console.Whole(g.Refused),
+		})
+	}
+	rules := [][]string{{"RULE", "CHECKED", "ADMITTED", "REJECTED", "LIMIT", "MOST IN ANY WINDOW OF ONE IDENTITY"}}
+	for _, rule := range r.Rules {
+		rejected := console.Whole(rule.Rejected)
+		if rule.Mode == "shadow" {
+			rejected = console.Whole(rule.Shadow) + " (shadow)"
+		}
+		if rule.Over > 0 {
+			rejected += ", over " + console.Whole(rule.Over)
+		}
+		head := []string{rule.Rule, console.Whole(rule.Checked), console.Whole(rule.Admitted), rejected}
+		for _, l := range rule.Limits {
+			text := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
+			rules = append(rules, append(head[:4:4], text, console.Whole(l.MostInWindow)))
+			head = []string{"", "", "", ""}
+		}
+	}
+	tables := [][][]string{clients, rules}
+	if r.Redis != nil {
+		tables = append(tables, redisTable(r))
+	}
+	return tables
+}
+
+func redisTable(r *simulate.Report) [][]string {
+	d := r.Redis
+	rows := [][]string{
+		{"REDIS", ""},
+		{"commands a second", fmt.Sprintf("%.0f (%.3f a request)", d.CommandsASecond, d.CommandsARequest)},
+		{"busy cores, of shards", fmt.Sprintf("%.3f of %d", d.Cores, d.Shards)},
+		{"bytes a second", fmt.Sprintf("%.0f", d.BytesASecond)},
+		{"connections", strconv.Itoa(d.Connections)},
+		{"keys at the end", fmt.Sprintf("%d, %s bytes", d.Keys, console.Whole(d.KeyBytes))},
+		{"wait, p50 and p99", fmt.Sprintf("%.2f and %.2f ms", float64(r.WaitP50Micros)/1000, float64(r.WaitP99Micros)/1000)},
+		{"rejected from memory", console.Whole(d.DenyCacheHits)},
+	}
+	if d.LeaseUnitsTaken > 0 {
+		rows = append(rows, []string{
+			"leased units, and given back",
+			console.Whole(d.LeaseUnitsTaken) + ", " + console.Whole(d.LeaseUnitsGivenUp),
+		})
+	}
+	if d.Failures > 0 {
+		rows = append(rows, []string{"checks it did not decide", console.Whole(d.Failures)},
+			[]string{"breaker opened", console.Whole(d.BreakerOpenings)},
+			[]string{"let pass undecided", console.Whole(r.Undecided)},
+			[]string{"decided locally", console.Whole(r.Local)})
+	}
+	return rows
 }

@@ -46,9 +46,24 @@ func Envoy(o *Options) (Result, error) {
 			"deploy/envoy/failover.yaml, or use --redis-cluster)")
 	}
 	t := shipped("envoy/" + envoyFile(o))
-	if err := setAddresses(t, o); err != nil {
+	if o.Wasm == "" {
+		return Result{}, fmt.Errorf("--wasm: %q is not a path (want one such as /etc/envoy/sluice.wasm)", o.Wasm)
+	}
+	listen, err := parseAddress("--listen", o.Listen)
+	if err != nil {
 		return Result{}, err
 	}
+	admin, err := parseAddress("--admin", o.Admin)
+	if err != nil {
+		return Result{}, err
+	}
+	upstream, err := parseAddress("--upstream", o.Upstream)
+	if err != nil {
+		return Result{}, err
+	}
+	t.Set(t.Fragment(listen.socketAddress()), below(listener, "address")...)
+	t.Set(t.Fragment(admin.socketAddress()), "admin", "address")
+	setEndpoints(t, "upstream", upstream)
 	t.Set(t.Fragment(scalar(o.Wasm)), below(limiter, wasmFile...)...)
 	if len(nodes) > 0 {
 		setRedis(t, o, p, nodes)
@@ -94,29 +109,6 @@ func borrow(t *yamltree.Tree, file string, path ...string) *yaml.Node {
 		t.Fail("%s: %w", file, other.Err)
 	}
 	return part
-}
-
-// setAddresses sets what is listened at, and the upstream.
-func setAddresses(t *yamltree.Tree, o *Options) error {
-	if o.Wasm == "" {
-		return fmt.Errorf("--wasm: %q is not a path (want one such as /etc/envoy/sluice.wasm)", o.Wasm)
-	}
-	listen, err := parseAddress("--listen", o.Listen)
-	if err != nil {
-		return err
-	}
-	admin, err := parseAddress("--admin", o.Admin)
-	if err != nil {
-		return err
-	}
-	upstream, err := parseAddress("--upstream", o.Upstream)
-	if err != nil {
-		return err
-	}
-	t.Set(t.Fragment(listen.socketAddress()), below(listener, "address")...)
-	t.Set(t.Fragment(admin.socketAddress()), "admin", "address")
-	setEndpoints(t, "upstream", upstream)
-	return nil
 }
 
 // setEndpoints sets the addresses of a cluster.
@@ -260,14 +252,9 @@ var (
 	words = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 )
 
-// plain reports whether a string needs no quotes in any version of YAML.
-func plain(s string) bool {
-	return plainWord.MatchString(s) && !slices.Contains(words, strings.ToLower(s))
-}
-
 // scalar is a string as YAML, quoted where it has to be.
 func scalar(s string) string {
-	if plain(s) {
+	if plainWord.MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
 		return s
 	}
 	return quote(s)

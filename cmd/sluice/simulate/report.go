@@ -158,13 +158,6 @@ func (t *tally) redis() {
 // maxSamples bounds how many requests are asked why a rule applied to none of them.
 const maxSamples = 50
 
-// sample remembers the first different requests.
-func (t *tally) sample(r *request) {
-	if len(t.samples) < maxSamples && !slices.Contains(t.samples, r.http) {
-		t.samples = append(t.samples, r.http)
-	}
-}
-
 // idle says why each rule that applied to no request did not, by its name. It names the reason
 // that most of the samples have.
 func (t *tally) idle() map[string]string {

@@ -154,7 +154,20 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile
 	}
 	var all []Outlier // each identity, and what it needs
 	for identity, requests := range identities {
-		n, err := leastLimit(set, i, requests)
+		total, most := int64(0), int64(1)
+		for _, r := range requests {
+			total, most = total+r.costs[i], max(most, r.costs[i])
+		}
+		// Between what the dearest request alone needs, and what all at once need.
+		var wrong error
+		least := 1 + sort.Search(int(max(most, total)-1), func(below int) bool {
+			units := make([]int64, len(set.Limits))
+			units[i] = int64(below) + 1
+			refused, err := replay(set, units, requests)
+			wrong = cmp.Or(wrong, err)
+			return refused == 0
+		})
+		n, err := int64(least), wrong
 		if err != nil {
 			return s, err
 		}
@@ -211,24 +224,6 @@ func surely(k, n int) float64 {
 		}
 	}
 	return low
-}
-
-// leastLimit is the least limit that refuses none of an identity's requests. A burst grows with it.
-func leastLimit(set *rule.LimitSet, i int, requests []sent) (int64, error) {
-	total, most := int64(0), int64(1)
-	for _, r := range requests {
-		total, most = total+r.costs[i], max(most, r.costs[i])
-	}
-	// Between what the dearest request alone needs, and what all at once need.
-	var wrong error
-	least := 1 + sort.Search(int(max(most, total)-1), func(below int) bool {
-		units := make([]int64, len(set.Limits))
-		units[i] = int64(below) + 1
-		refused, err := replay(set, units, requests)
-		wrong = cmp.Or(wrong, err)
-		return refused == 0
-	})
-	return int64(least), wrong
 }
 
 // withUnits is a limit of so many units. A burst grows in proportion.

@@ -82,17 +82,6 @@ func (t *tally) group(r *request) *GroupReport {
 	return g
 }
 
-func (t *tally) arrived(r *request, now int64) {
-	r.atMicros = now
-	t.Requests++
-	t.sample(r)
-	t.group(r).Requests++
-	if r.attempt > 1 {
-		t.Retries++
-		t.group(r).Retries++
-	}
-}
-
 // maxSample bounds how many waits are remembered.
 const maxSample = 200_000
 

@@ -193,14 +193,6 @@ func (k *worker) received(stream int, replies []byte) {
 	}
 }
 
-// lost tells that the connection is gone.
-func (k *worker) lost() {
-	if k.open {
-		k.open = false
-		k.decides.Closed(k.now())
-	}
-}
-
 func (k *worker) tick() {
 	if k.tickAt != k.world.now {
 		return // an earlier one has come in its place

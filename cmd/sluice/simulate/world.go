@@ -150,14 +150,26 @@ func (w *World) arrivals() {
 
 // arrive brings a request to any of the workers.
 func (w *World) arrive(r *request) {
-	w.tally.arrived(r, w.now)
+	r.atMicros = w.now
+	w.tally.Requests++
+	if len(w.tally.samples) < maxSamples && !slices.Contains(w.tally.samples, r.http) {
+		w.tally.samples = append(w.tally.samples, r.http)
+	}
+	w.tally.group(r).Requests++
+	if r.attempt > 1 {
+		w.tally.Retries++
+		w.tally.group(r).Retries++
+	}
 	w.workers[w.random.IntN(len(w.workers))].arrive(r)
 }
 
 // outage is the beginning of a time in which Redis is away.
 func (w *World) outage() {
 	for _, k := range w.workers {
-		k.lost()
+		if k.open {
+			k.open = false
+			k.decides.Closed(k.now())
+		}
 	}
 	if w.options.Loses {
 		w.server.twin.Restart()

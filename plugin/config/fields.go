@@ -133,7 +133,7 @@ var matchFields = []field{
 	{name: "not"},
 }
 
-// opFields are those of a matcher. Their order is that of MatchOp.
+// opFields are the fields of a matcher, in the order of MatchOp.
 var opFields = []field{
 	{name: "exact", kind: choice},
 	{name: "prefix", kind: choice},

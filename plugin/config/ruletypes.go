@@ -181,7 +181,7 @@ type Limit struct {
 	// Name is the limit's name in headers, problem details and metrics: its
 	// own "name", else the rule's, with "-<window>" if the rule has several.
 	Name string
-	// Unit is what the limit counts, such as "tokens"; "": requests, or of slots those in flight.
+	// Unit is what the limit counts, such as "tokens"; "": requests, or for slots the requests in flight.
 	Unit string
 	// Window is the window in its canonical spelling, as in Redis keys: "1m30s",
 	// or "month:Europe/Berlin:31".

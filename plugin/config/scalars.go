@@ -237,7 +237,7 @@ var (
 	algorithms   = algorithmNames(func(algo.Algorithm) bool { return true })
 )
 
-// algorithmNames are those of which something holds.
+// algorithmNames are the names of the algorithms for which holds is true.
 func algorithmNames(holds func(algo.Algorithm) bool) (names []string) {
 	for _, a := range algo.Algorithms() {
 		if holds(a) {

@@ -108,7 +108,7 @@ func (n named) check(v value, name string, known []string) {
 	}
 }
 
-// checkSource does so for the default of the component itself, if it has one.
+// checkSource checks the default of the component itself, if it has one.
 func (n named) checkSource(source value, c *Component, known []string) {
 	if c.HasDefault {
 		at, _ := source.find("default")

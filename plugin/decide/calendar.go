@@ -42,8 +42,7 @@ func (c *calendars) fit(set *rule.LimitSet, sizes []algo.Size, micros int64) {
 	}
 }
 
-// sizes are those of a limit set as it is configured, around a time; nil if it has no
-// calendar.
+// sizes are a limit set's configured sizes around a time; nil if it has no calendar.
 func (c *calendars) sizes(set rule.LimitSetID, micros int64) []algo.Size {
 	limits := c.sets[set]
 	if limits.Calendars == nil {

@@ -290,7 +290,7 @@ func (c *crowd) serve(s *share, most int, now Time) (n int) {
 	return n
 }
 
-// expire ends the wait of those who have been kept back for the timeout.
+// expire ends the wait of requests that have been kept back for the timeout.
 func (c *crowd) expire(now Time) {
 	if c.n == 0 {
 		return

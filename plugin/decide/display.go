@@ -26,9 +26,9 @@ func (d *display) text(v Verdict) string {
 	return d.texts[v.Outcome]
 }
 
-// limits is what the client is shown: the limits of the enforced rules whose checks were
-// decided, and the time of the decisions; 0 if no store was asked, as a limit is 0. It is
-// good until the next call.
+// limits are the limits that the client is shown: of the enforced rules whose checks were
+// decided; and the time of the decisions, or 0 if no store was asked because a limit is 0. They
+// are valid until the next call.
 func (d *display) limits(q *Question) (limits []answer.Limit, atMicros int64) {
 	limits, _, atMicros = d.limitsWith(q, nil)
 	return limits, atMicros

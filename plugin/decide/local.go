@@ -240,7 +240,7 @@ func (e *embedded) changePart(d *rule.Demand, n int, atMicros int64, back []int6
 // plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.
 type plans []algo.Plan
 
-// of is the plan of limits with these sizes; with none as it is configured. It is good until
+// of is the plan of limits with these sizes; without sizes the configured plan. It is valid until
 // the next call about the same limits.
 func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
 	return limits.Plan.At(&p[limits.ID], sizes)

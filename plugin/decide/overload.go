@@ -104,8 +104,8 @@ func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowM
 	}
 }
 
-// hearDecisions takes the decisions of a reply. What Redis has not asked, as the rule's own limits
-// admitted the request, is as it was.
+// hearDecisions takes the decisions of a reply. Limits that Redis left out, because the rule's own limits
+// admitted the request, keep their last decisions.
 func (e *said) hearDecisions(c *Check, r *redis.Reply) {
 	for i := range r.Decisions {
 		d := r.Decisions[i]

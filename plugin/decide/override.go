@@ -197,8 +197,8 @@ func (a *Ask) override() override.Kind {
 	return a.made.kind
 }
 
-// apply restores a check as it came, and applies an override to it. ok is false if that is a tier, and
-// what the tier takes of the request cannot be read any more: then the check stays as it came.
+// apply restores the original check, and applies an override to it. ok is false if the override is a tier
+// that needs values of the request which cannot be read any more: then the check stays as it came.
 func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 	if text.Equal(value, c.madeFor()) {
 		return true

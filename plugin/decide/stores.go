@@ -137,7 +137,7 @@ func (r *remote) charge(of *Receipt) redis.Charge {
 	}
 }
 
-// observer is the Recorder, and the Stores, as those who are told what happens to the connection.
+// observer tells the Recorder and the Stores what happens to the connection.
 type observer struct {
 	Recorder
 	stores *Stores

@@ -66,7 +66,7 @@ const (
 	noBound = math.MaxInt64
 )
 
-// policies are of the background commands. What becomes of one that was sent is in table.
+// policies has a row for each background command. What follows when one was sent is in table.
 var policies = [scripted]policy{
 	refunding: {
 		leaves: atOnce, most: maxRefunds, together: maxTogether, portion: releasePortion,

@@ -99,7 +99,7 @@ func init() {
 	}
 }
 
-// aside is what follows from a command that nothing waits for: from any reply, and from a refusal.
+// aside is the row of a command that nothing waits for, with the actions for a reply and for a refusal.
 func aside(replied, denied *action) [outcomes]*action {
 	return [outcomes]*action{accepted: replied, refused: denied, timedOut: ignore, lost: ignore}
 }

@@ -145,7 +145,7 @@ func (r *ring[T]) at(position uint64) *T {
 	return &r.cells[position&uint64(len(r.cells)-1)]
 }
 
-// push appends an element and returns it as it was last used.
+// push appends an element and returns it, with the content of its last use.
 func (r *ring[T]) push() *T {
 	if r.len() == len(r.cells) {
 		bigger := make([]T, max(2*len(r.cells), minRing))

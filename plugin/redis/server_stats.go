@@ -42,8 +42,8 @@ type serverStats struct {
 	refused   uint64      // the number of the stream on which INFO was refused last
 }
 
-// askStats asks how the server is, if it is this worker's turn. Where INFO was refused it
-// will be again.
+// askStats asks Redis for its server stats, if it is this worker's turn, and not on a stream on which INFO
+// was refused.
 func (l *link) askStats(nowMicros int64) {
 	v := &l.stats
 	if !l.stream.open || l.rotation.inside || l.health.breaker.state != Closed || v.refused == l.stream.number ||

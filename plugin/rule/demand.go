@@ -16,7 +16,7 @@ type Demand struct {
 	Limits *LimitSet
 	// Tag is "<rule>|<identity>", escaped: what stands in the braces of the request's keys.
 	Tag []byte
-	// Values are those that the limits with "per" count; nil where no limit has "per".
+	// Values are counted by the limits with "per"; nil where no limit has "per".
 	Values Values
 	// Costs are the units that the request takes of each limit, and Sizes the sizes that it brings; nil:
 	// the limits are as configured.

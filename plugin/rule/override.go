@@ -22,7 +22,7 @@ func (s *Set) Tier(r ID, name string) *LimitSet {
 	return nil
 }
 
-// compiledOf is what a rule asks of requests.
+// compiledOf is the compiled form of a rule.
 func (s *Set) compiledOf(r ID) *compiled {
 	for i := range s.compiled {
 		if s.compiled[i].rule.ID == r {

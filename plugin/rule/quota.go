@@ -70,9 +70,9 @@ func (s *Set) compileQuota(cfg *config.Config) {
 //go:inline
 func (s *Set) AnswersQuota() bool { return s.quota != nil }
 
-// ApplyQuota is Apply for a configuration that AnswersQuota. To a request for the quota all rules apply
-// but those that are listed or exempt, and then, if it is a GET or HEAD, the listed ones, whatever
-// their match is, at cost 0.
+// ApplyQuota is Apply for a configuration that AnswersQuota. To a request for the quota first the rules apply
+// that are neither listed nor exempt, then, if it is a GET or HEAD, the listed rules, at cost 0 and whatever
+// their match is.
 func (s *Set) ApplyQuota(req Request, m *Matcher) (applied []Applied, exempt *Rule, asking Asking) {
 	m.reset(s, req)
 	if path := m.pathOf(); path.state != present || path.value != s.quota.path {

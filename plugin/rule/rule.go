@@ -117,7 +117,7 @@ type Applied struct {
 	Demand
 	// Cost is the rule's, 0 to algo.MaxCost.
 	Cost int64
-	// Ahead is what another tier of the rule may need of the request.
+	// Ahead has the values of the request that another tier of the rule may need.
 	Ahead Ahead
 }
 

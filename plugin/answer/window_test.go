@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -32,6 +33,7 @@ var (
 	aLog      = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 10, WindowMicros: 60e6}
 	aCounter  = algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 10, WindowMicros: 60e6}
 	aBucket   = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 60e6, Burst: 20}
+	aQueue    = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 60e6, Burst: 20, Queue: true, MaxDelayMicros: 6e6}
 	inSteps   = algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 60e6, Burst: 30, Steps: true}
 	ofZero    = algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
 	aSlots    = algo.Limit{Algorithm: algo.Concurrency, Units: 10, TTLMicros: 30e6}
@@ -73,6 +75,9 @@ func TestEffectiveWindow(t *testing.T) {
 		{name: "a full bucket", limit: of(aBucket, 20, 0), want: 120},
 		{name: "an empty bucket", limit: of(aBucket, 0, 120e6), want: 6},
 		{name: "a bucket of another size", limit: half, want: 60},
+		{name: "a bucket with a queue", limit: of(aQueue, 5, 90e6), want: 30},
+		{name: "a bucket whose queue holds a request", limit: of(aQueue, 0, 126e6), want: 6},
+		{name: "one that rejects what cannot wait", limit: refuses(aQueue, 0, 126e6, 1e6), retry: 1, want: 1},
 		{name: "steps", limit: of(inSteps, 5, 133e6), want: 13},
 		{name: "steps, until the bucket is full", limit: of(inSteps, 25, 60e6), want: 60},
 		{name: "a full bucket of steps", limit: of(inSteps, 30, 0), want: 40},
@@ -113,84 +118,144 @@ var obeyed = []algo.Limit{
 	{Algorithm: algo.GCRA, Units: 3, WindowMicros: 10e6, Burst: 9, Queue: true, MaxDelayMicros: 5e6},
 }
 
-// TestObedientClient: a client that uses at most "r" within "t", and has a limit of its own, is never
-// rejected.
+// together are lists of limits of one rule: levels, and limits that may pay for the others.
+var together = [][]algo.Limit{
+	{obeyed[0], obeyed[12]},
+	{obeyed[3], obeyed[4], obeyed[8]},
+	{obeyed[13], obeyed[6], obeyed[1]},
+	{obeyed[9], obeyed[0]},
+	{obeyed[0], pays(obeyed[6])},
+	{obeyed[12], obeyed[3], pays(obeyed[1]), pays(obeyed[10])},
+	{obeyed[8], pays(obeyed[5]), pays(obeyed[13])},
+	{ofZero, pays(obeyed[12])},
+}
+
+func pays(l algo.Limit) algo.Limit {
+	l.Over = true
+	return l
+}
+
+// TestObedientClient: a client that uses at most "r" within "t" of each of its limits, and has them of its
+// own, is never rejected. Where other limits may pay, it uses what it has seen of them, too.
 func TestObedientClient(t *testing.T) {
 	t.Parallel()
-	for i, l := range obeyed {
-		t.Run(fmt.Sprintf("%d-%v", i, l.Algorithm), func(t *testing.T) {
+	lists := together
+	for i := range obeyed {
+		lists = append(lists, obeyed[i:i+1])
+	}
+	for i, limits := range lists {
+		t.Run(fmt.Sprintf("%d-%v", i, limits[0].Algorithm), func(t *testing.T) {
 			t.Parallel()
-			c := newObedient(t, &l, uint64(i))
+			c := newObedient(t, limits, uint64(i))
 			for range 1000 {
-				if c.r == 0 {
-					c.nowMicros += c.t * 1e6
-					c.use(1)
-					continue
-				}
-				left := c.r
-				ends := c.nowMicros + c.t*1e6
-				for left > 0 && c.random.IntN(8) > 0 { // it looks at the last of several answers alone
-					cost := 1 + c.random.Int64N(left)
-					if c.random.IntN(2) == 0 {
-						c.nowMicros += c.random.Int64N(ends - c.nowMicros + 1)
-					}
-					c.use(cost)
-					left -= cost
-				}
-				if c.random.IntN(4) == 0 {
-					c.nowMicros += c.random.Int64N(2*l.RestoreMicros() + 1)
-				}
+				c.step()
+			}
+			if others := c.plan.Own() < len(limits); others != (c.paid > 100) {
+				t.Errorf("others pay for %d requests", c.paid)
 			}
 		})
 	}
 }
 
-// obedient is a client that is the only one of its limit.
+// told is what a client knows of a limit: "r" and "t", and when it was told so.
+type told struct{ r, t, atMicros int64 }
+
+// obedient is a client that is the only one of its limits.
 type obedient struct {
 	*testing.T
 	plan      *algo.Plan
 	states    []algo.State
-	label     *Label
+	labels    []*Label
 	random    *rand.Rand
 	nowMicros int64
-	r, t      int64 // of the last answer
+	known     []told // parallel to the limits
+	paid      int    // requests for which others paid
 }
 
-func newObedient(t *testing.T, l *algo.Limit, seed uint64) *obedient {
+func newObedient(t *testing.T, limits []algo.Limit, seed uint64) *obedient {
 	t.Helper()
-	plan, err := algo.NewPlan([]algo.Limit{*l})
+	plan, err := algo.NewPlan(limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &obedient{
-		T: t, plan: plan, states: make([]algo.State, 1), label: policy("p", *l),
+		T: t, plan: plan, states: make([]algo.State, len(limits)), known: make([]told, len(limits)),
 		random: rand.New(rand.NewPCG(seed, 1)), nowMicros: 1_700_000_000_123_457,
+	}
+	for i := range limits {
+		c.labels = append(c.labels, policy("p", limits[i]))
+		c.known[i] = told{1, 1, c.nowMicros} // of a limit that pays it knows that there is one
 	}
 	c.use(0)
 	return c
 }
 
+// step uses some of what the client was told to have, or waits until there is more.
+func (c *obedient) step() {
+	list := c.known[:c.plan.Own()]
+	others, likes := c.known[c.plan.Own():], c.random.IntN(2) == 0 || list[0].t < 0 // a limit of 0 has no "t"
+	if len(others) > 0 && likes {
+		list = others
+	}
+	left, ends, wakes := int64(algo.MaxUnits), c.nowMicros+1e9, c.nowMicros
+	for _, k := range list {
+		left, ends = min(left, k.r), min(ends, k.atMicros+k.t*1e6)
+		if k.r == 0 {
+			wakes = max(wakes, k.atMicros+k.t*1e6)
+		}
+	}
+	if left == 0 {
+		c.nowMicros = wakes
+		c.use(1)
+		return
+	}
+	for left > 0 && c.random.IntN(8) > 0 { // it looks at the last of several answers alone
+		cost := 1 + c.random.Int64N(left)
+		if ends > c.nowMicros && c.random.IntN(2) == 0 {
+			c.nowMicros += c.random.Int64N(ends - c.nowMicros + 1)
+		}
+		c.use(cost)
+		left -= cost
+	}
+	if c.random.IntN(4) == 0 {
+		c.nowMicros += c.random.Int64N(2*c.plan.Limits()[0].RestoreMicros() + 1)
+	}
+}
+
 func (c *obedient) use(cost int64) {
 	c.Helper()
-	plan := c.plan
+	plan, n := c.plan, len(c.states)
 	l := &plan.Limits()[0]
 	if l.CalendarID != "" {
 		begin := c.nowMicros - c.nowMicros%l.WindowMicros
 		bounds := algo.Bounds{begin - l.WindowMicros, begin, begin + l.WindowMicros, begin + 2*l.WindowMicros}
 		plan, _ = plan.Sized(new(algo.Plan), []algo.Size{{Units: l.Units, Bounds: bounds}})
 	}
-	out := make([]algo.Decision, 1)
+	out, costs := make([]algo.Decision, n), slices.Repeat([]int64{cost}, n)
 	plan.Rebase(c.states, c.nowMicros)
-	if !plan.Decide(c.states, c.nowMicros, []int64{cost}, out) {
-		c.Fatalf("a cost of %d is rejected at %d, when r=%d;t=%d was told: %+v", cost, c.nowMicros, c.r, c.t, out[0])
+	if !plan.Decide(c.states, c.nowMicros, costs, out) {
+		c.Fatalf("a cost of %d is rejected at %d, when %v was told: %+v", cost, c.nowMicros, c.known, out)
 	}
-	shown := Limit{Label: c.label, Decision: out[0], Sized: &plan.Limits()[0]}
-	c.r, c.t = out[0].Remaining, tells(c.T, shown, c.nowMicros, 0)
-	w := max(1, seconds(shown.restoreMicros()))
-	if c.t < 1 {
-		c.Fatalf("r=%d;t=%d: %+v", c.r, c.t, out[0])
+	othersPay := plan.OthersPay(out)
+	if othersPay {
+		c.paid++
 	}
-	if c.t > w && c.r > 0 {
-		c.Fatalf("r=%d;t=%d with w=%d: %+v", c.r, c.t, w, out[0])
+	for i := range out {
+		if i >= plan.Own() && !othersPay {
+			break // they were not asked
+		}
+		shown := Limit{Label: c.labels[i], Decision: out[i], Sized: &plan.Limits()[i]}
+		if d := &shown.Decision; othersPay && !d.Allowed {
+			d.Allowed, d.Remaining = true, 0 // as package decide shows it
+		}
+		k := told{shown.Decision.Remaining, tells(c.T, shown, c.nowMicros, 0), c.nowMicros}
+		w := max(1, seconds(shown.restoreMicros()))
+		if k.t < 1 && plan.Limits()[i].Units > 0 {
+			c.Fatalf("r=%d;t=%d: %+v", k.r, k.t, out[i])
+		}
+		if k.t > w && k.r > 0 {
+			c.Fatalf("r=%d;t=%d with w=%d: %+v", k.r, k.t, w, out[i])
+		}
+		c.known[i] = k
 	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -137,6 +139,37 @@ func TestSimulateExample(t *testing.T) {
 	testenv.Same(t, "the warnings", r.errors, "")
 	if r.out != string(found[3]) {
 		t.Errorf("%v prints\n%s\nthe page has\n%s", args, r.out, found[3])
+	}
+}
+
+// TestSimulatedOutages: an outage with the defaults goes as docs/operations.md says.
+func TestSimulatedOutages(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| ` + "`(--redis-(?:away|hangs)) 10s-(1[0-9]|35)s`" + ` \| ([0-9,]+) \| ([0-9.]+) s \|$`)
+	rows := row.FindAllStringSubmatch(string(page), -1)
+	testenv.Same(t, "the number of outages", len(rows), 4)
+	config := write(t, "plugin.json", `{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "all", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`)
+	for _, r := range rows {
+		got := execute(t, "", "simulate", "-c", config, "--url", "http://h/", "--rate", "1000", "--envoys", "10",
+			r[1], "10s-"+r[2]+"s")
+		_, clients, _ := strings.Cut(got.out, "\nclients")
+		clients, _, _ = strings.Cut(clients, "\n")
+		undecided, denied := strings.Fields(clients), strings.ReplaceAll(r[3], ",", "")
+		testenv.Same(t, r[0]+": 503s", undecided[len(undecided)-1], denied)
+		all, err := strconv.ParseFloat(denied, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := strconv.ParseFloat(r[2], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testenv.Same(t, r[0]+": seconds", r[4], fmt.Sprintf("%.1f", all/1000-(end-10)))
 	}
 }
 

@@ -15,12 +15,10 @@ endif
 export STORE
 # FUZZTIME is how long "make fuzz" spends on each target.
 export FUZZTIME ?= 30s
-# What "make bench" does: ROUNDS of measurements of SECONDS each, and an open loop
-# of RATE requests/s. PUBLISH=1 has the documents show the results, of ROUNDS=7 or more on a quiet
-# machine; BEFORE=other.wasm compares this build with another one only.
+# What "make bench" does: ROUNDS of measurements of SECONDS each. PUBLISH=1 has the documents show the
+# results, of ROUNDS=7 or more on a quiet machine; BEFORE=other.wasm compares this build with another one only.
 ROUNDS ?= 5
 SECONDS ?= 4
-RATE ?= 2000
 
 wasm := build/sluice.wasm
 wasm_sources := Makefile go.mod go.sum $(wildcard tools/proxywasm*.json) tools/tinygo/collector.patch tools/plugin.work \
@@ -225,7 +223,7 @@ footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, a
 
 .PHONY: bench
 bench: build build/empty.wasm bench-tools ## measure Sluice beside its peers (ROUNDS=1 SECONDS=2: a quick look; ROUNDS=7 PUBLISH=1; BEFORE=other.wasm)
-	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS) -rate $(RATE)$(if $(BEFORE), -before $(abspath $(BEFORE)))$(if $(PUBLISH), -publish)
+	cd bench && go run . -rounds $(ROUNDS) -seconds $(SECONDS)$(if $(BEFORE), -before $(abspath $(BEFORE)))$(if $(PUBLISH), -publish)
 
 # Instructions do not depend on what else the machine does, and hardly on which machine it is.
 .PHONY: count

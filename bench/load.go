@@ -4,31 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
-
-	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
-// load is a way to send requests.
+// load is a way to send requests: each connection sends its next one when the last is answered.
 type load struct {
-	id          string
-	connections int // closed loop: each sends its next request when the last is answered
-	requests    int // closed loop: how many there are in all; 0: as many as there is time for
-	rate        int // open loop: requests a second, sent whether others are answered or not
+	connections int
+	requests    int // how many there are in all; 0: as many as there is time for
 }
+
+// usualLoad is that of everything that is timed.
+var usualLoad = load{connections: 16}
 
 // outcome is the result of a load.
 type outcome struct {
-	seconds   float64
-	statuses  map[int]int64 // answers by status class (200, 400, ...); 0: no answer came
-	latencies []time.Duration
+	seconds  float64
+	statuses map[int]int64 // answers by status class (200, 400, ...); 0: no answer came
 }
 
 func (o *outcome) requests() (sum int64) {
@@ -42,9 +38,6 @@ func (o *outcome) requests() (sum int64) {
 const identity = "bench"
 
 func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error) {
-	if l.rate > 0 {
-		return openLoop(ctx, url, l.rate, seconds)
-	}
 	// https://nghttp2.org/documentation/h2load.1.html
 	length := []string{"--duration", strconv.Itoa(seconds)}
 	if l.requests > 0 {
@@ -95,38 +88,6 @@ func parseH2load(report string) (*outcome, error) {
 	return o, nil
 }
 
-// openLoopConnections are more than an open loop needs as long as answers come
-// within a tenth of a second; beyond, requests wait, and that is measured.
-const openLoopConnections = 256
-
-// openLoop sends requests at a fixed rate, evenly spaced, and measures each
-// from its sending.
-func openLoop(ctx context.Context, url string, rate, seconds int) (*outcome, error) {
-	target := vegeta.Target{Method: http.MethodGet, URL: url, Header: http.Header{identityHeader: {identity}}}
-	attacker := vegeta.NewAttacker(vegeta.Connections(openLoopConnections), vegeta.MaxConnections(openLoopConnections),
-		vegeta.HTTP2(false), vegeta.Timeout(startLimit))
-	duration := time.Duration(seconds) * time.Second
-	o := &outcome{seconds: float64(seconds), statuses: map[int]int64{}, latencies: make([]time.Duration, 0, rate*seconds)}
-	results := attacker.Attack(vegeta.NewStaticTargeter(target), vegeta.Rate{Freq: rate, Per: time.Second}, duration, "")
-	for result := range results {
-		if ctx.Err() != nil {
-			attacker.Stop()
-		}
-		o.statuses[int(result.Code)/100*100]++
-		o.latencies = append(o.latencies, result.Latency)
-	}
-	slices.Sort(o.latencies)
-	return o, ctx.Err()
-}
-
-// quantileMicros is the latency that a part of the requests do not exceed.
-func (o *outcome) quantileMicros(part float64) float64 {
-	if len(o.latencies) == 0 {
-		return 0
-	}
-	return float64(o.latencies[int(part*float64(len(o.latencies)-1))].Nanoseconds()) / 1000
-}
-
 // cost is something for each process of a setup.
 type cost struct {
 	Envoy   float64 `json:"envoy"`
@@ -134,15 +95,12 @@ type cost struct {
 	Redis   float64 `json:"redis"`
 }
 
-// sample is one measurement of a setup under a load.
+// sample is one measurement of a setup.
 type sample struct {
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	CPUMicros         cost    `json:"cpu_us_per_request"`
 	MemoryMB          cost    `json:"memory_mb"`
 	RedisCommands     float64 `json:"redis_commands_per_request"`
-	P50Micros         float64 `json:"p50_us,omitempty"` // of an open loop
-	P99Micros         float64 `json:"p99_us,omitempty"`
-	P999Micros        float64 `json:"p999_us,omitempty"`
 	Undecided         int64   `json:"undecided"`    // requests whose check failed or timed out
 	WrongStatus       int64   `json:"wrong_status"` // answers of another status than the setup's, or none
 	Foreign           float64 `json:"foreign_cpu"`  // CPU that others used meanwhile, in cores
@@ -191,15 +149,15 @@ func (b *bench) snapshot(ctx context.Context) (snap snapshot, err error) {
 	return snap, err
 }
 
-// measure puts one load on the setup that is up.
-func (b *bench) measure(ctx context.Context, l load, seconds int) (*sample, error) {
+// measure puts the usual load on the setup that is up.
+func (b *bench) measure(ctx context.Context, seconds int) (*sample, error) {
 	s := b.measured
 	before, err := b.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	o, err := l.run(ctx, s.envoy.url+s.path, seconds)
+	o, err := usualLoad.run(ctx, s.envoy.url+s.path, seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -220,9 +178,6 @@ func (b *bench) measure(ctx context.Context, l load, seconds int) (*sample, erro
 			Redis:   (after.micros.Redis - before.micros.Redis) / n,
 		},
 		RedisCommands: float64(after.calls.sentSince(before.calls)) / n,
-		P50Micros:     o.quantileMicros(0.5),
-		P99Micros:     o.quantileMicros(0.99),
-		P999Micros:    o.quantileMicros(0.999),
 		Undecided:     after.undecided - before.undecided,
 		WrongStatus:   o.requests() - o.statuses[s.status/100*100],
 	}

@@ -181,9 +181,9 @@ func (b *bench) awaitQuiet(ctx context.Context, length, limit time.Duration) err
 }
 
 // measureQuietly measures, again if others have disturbed it and that matters.
-func (b *bench) measureQuietly(ctx context.Context, l load, o options) (*sample, error) {
+func (b *bench) measureQuietly(ctx context.Context, o options) (*sample, error) {
 	for repeat := 0; ; repeat++ {
-		s, err := b.measure(ctx, l, o.seconds)
+		s, err := b.measure(ctx, o.seconds)
 		if err != nil || !o.publish {
 			return s, err
 		}

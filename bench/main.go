@@ -1,5 +1,5 @@
 // Bench measures Sluice and what users would pick instead: requests a second,
-// latency, CPU time, Redis commands and memory of Envoy without a limiter, of
+// CPU time, Redis commands and memory of Envoy without a limiter, of
 // Sluice in its modes, of Envoy's ratelimit filter with the service of
 // github.com/envoyproxy/ratelimit, and of Envoy's local_ratelimit, all on this
 // machine in one run. "make bench" runs it; docs/benchmarks.md explains it.
@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -26,20 +25,19 @@ import (
 )
 
 type options struct {
-	rounds, seconds, rate int
-	before                string
-	count                 string
-	check, publish        bool
-	footprint             bool
-	later                 time.Duration
-	show                  string
+	rounds, seconds int
+	before          string
+	count           string
+	check, publish  bool
+	footprint       bool
+	later           time.Duration
+	show            string
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each setup is measured")
 	flag.IntVar(&o.seconds, "seconds", 4, "length of one measurement")
-	flag.IntVar(&o.rate, "rate", 2000, "requests a second of the open loop")
 	flag.StringVar(&o.before, "before", "", "another sluice.wasm, to compare with this one, and nothing else")
 	flag.StringVar(&o.count, "count", "", "count the instructions of some setups (sluice,none or all), and nothing else")
 	flag.BoolVar(&o.check, "check", false, "with -count: hold the usual request to what is recorded")
@@ -64,8 +62,8 @@ func main() {
 // act does what the options say, in the repository at root.
 func (o options) act(ctx context.Context, root string) error {
 	switch {
-	case o.rounds < 1 || o.seconds < 1 || o.rate < 1:
-		return fmt.Errorf("%d rounds of %d s, %d requests/s: want at least 1 each", o.rounds, o.seconds, o.rate)
+	case o.rounds < 1 || o.seconds < 1:
+		return fmt.Errorf("%d rounds of %d s: want at least 1 each", o.rounds, o.seconds)
 	case o.show != "":
 		r, err := readRun(o.show)
 		if err != nil {
@@ -80,17 +78,14 @@ func (o options) act(ctx context.Context, root string) error {
 	return run(ctx, root, o)
 }
 
-// closedLoads are the closed loops.
-var closedLoads = []load{{id: mainLoad, connections: 16}, {id: crowdLoad, connections: 64}}
-
 // run makes the measurements, and writes them into files, and the table to the standard output.
 func run(ctx context.Context, root string, o options) error {
 	if err := o.publishable(); err != nil && o.publish {
 		return err
 	}
 	r := report{
-		Command: fmt.Sprintf("make bench ROUNDS=%d SECONDS=%d RATE=%d", o.rounds, o.seconds, o.rate),
-		Rounds:  o.rounds, Seconds: o.seconds, Rate: o.rate, Results: results{}, setups: setups(),
+		Command: fmt.Sprintf("make bench ROUNDS=%d SECONDS=%d", o.rounds, o.seconds),
+		Rounds:  o.rounds, Seconds: o.seconds, Results: results{}, setups: setups(),
 	}
 	out := "results/latest"
 	if o.before != "" {
@@ -283,7 +278,7 @@ func (b *bench) stop() {
 // warmUpSeconds is how long a setup is warmed up, at most: V8 compiles what is hot a second time.
 const warmUpSeconds = 2
 
-// run measures every setup under every load in each round. The rounds begin with
+// run measures every setup in each round. The rounds begin with
 // another setup each, so that what slows the machine for a while slows different
 // ones, and start its processes anew, as how fast one is depends on where its
 // memory happens to be.
@@ -301,24 +296,16 @@ func (b *bench) run(ctx context.Context, setups []*setup, o options, r results) 
 	return nil
 }
 
-// runOnce measures one setup under every load.
+// runOnce measures one setup.
 func (b *bench) runOnce(ctx context.Context, s *setup, o options, r results) error {
 	defer b.bringDown()
 	if err := b.bringUp(ctx, s); err != nil {
 		return err
 	}
-	if _, err := b.measure(ctx, closedLoads[0], min(o.seconds, warmUpSeconds)); err != nil {
+	if _, err := b.measure(ctx, min(o.seconds, warmUpSeconds)); err != nil {
 		return err
 	}
-	for _, l := range append(slices.Clone(closedLoads), load{id: latencyLoad, rate: o.rate}) {
-		if !s.under(l.id) {
-			continue
-		}
-		sample, err := b.measureQuietly(ctx, l, o)
-		if err != nil {
-			return err
-		}
-		r.add(s.id, l.id, sample)
-	}
-	return nil
+	sample, err := b.measureQuietly(ctx, o)
+	r[s.id] = append(r[s.id], sample)
+	return err
 }

@@ -117,19 +117,3 @@ func TestSentSince(t *testing.T) {
 		t.Error("no error for a number that is not one")
 	}
 }
-
-func TestQuantile(t *testing.T) {
-	t.Parallel()
-	o := &outcome{}
-	if got := o.quantileMicros(0.5); got != 0 {
-		t.Errorf("without latencies: %v, want 0", got)
-	}
-	for i := range 1001 {
-		o.latencies = append(o.latencies, time.Duration(i)*time.Microsecond)
-	}
-	for part, want := range map[float64]float64{0.5: 500, 0.99: 990, 0.999: 999} {
-		if got := o.quantileMicros(part); got != want {
-			t.Errorf("%v: %v us, want %v", part, got, want)
-		}
-	}
-}

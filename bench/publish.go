@@ -57,17 +57,16 @@ const countsBegin = "<!-- The table is written by \"make count PUBLISH=1\". -->\
 // pages are the documents that show a run and what was counted: tables, and figures in their text.
 func (r *report) pages(counts tally) measure.Pages {
 	all := r.Results
-	median := func(setup string, q quantity) float64 { return all.spread(setup, mainLoad, q).Median }
-	check := func(setup string) float64 { return all.checkCost(setup, mainLoad).Median }
-	faster := all.fasterPair(mainLoad)
+	median := func(setup string, q quantity) float64 { return all.spread(setup, q).Median }
+	check := func(setup string) float64 { return all.checkCost(setup).Median }
+	faster := all.fasterPair()
 	inEnvoy := func(setup string) float64 { return check(setup) - median(setup, redisCPU) }
 	return measure.Pages{
 		readmePage: r.readme(counts),
 		"docs/sizing.md": {Sentences: []string{
 			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice),
 				inEnvoy(sluiceProxy)),
-			fmt.Sprintf("a check costs %.0f µs, Redis' %.0f included ([benchmarks](benchmarks.md)), so a million a second keep "+
-				"some %.0f cores of Envoys busy", check(sluice), median(sluice, redisCPU), inEnvoy(sluice)),
+			fmt.Sprintf("a million a second keep some %.0f cores of Envoys busy", inEnvoy(sluice)),
 			fmt.Sprintf("took %.0f %% of the throughput",
 				100-100*median(sluiceProxy, requestsPerSecond)/median(sluice, requestsPerSecond)),
 		}},
@@ -88,13 +87,13 @@ func (r *report) pages(counts tally) measure.Pages {
 
 // readme is what README shows: a table of speed, and two figures in its text.
 func (r *report) readme(counts tally) measure.Page {
-	faster := r.Results.fasterPair(mainLoad)
+	faster := r.Results.fasterPair()
 	return measure.Page{
 		Begins: "<!-- \"make count PUBLISH=1\" and \"make bench PUBLISH=1\" write this. -->\n",
 		Text:   r.readmeTable(counts) + "\n",
 		Sentences: []string{fmt.Sprintf("%.2f of the instructions and %.1f times the requests per second",
 			float64(counts.Setups[sluice].sum())/float64(counts.Setups[pair].sum()),
-			r.Results.ratio(sluice, faster, mainLoad, requestsPerSecond).Median)},
+			r.Results.ratio(sluice, faster, requestsPerSecond).Median)},
 	}
 }
 
@@ -104,9 +103,9 @@ func (r *report) readmeTable(counts tally) string {
 	var b strings.Builder
 	b.WriteString("| | 1000 instructions beyond no limiter | requests/s ÷ the pair's | requests/s |\n" +
 		"|---|---:|---:|---:|\n")
-	faster := r.Results.fasterPair(mainLoad)
+	faster := r.Results.fasterPair()
 	rate := func(setup string) float64 {
-		return math.RoundToEven(r.Results.spread(setup, mainLoad, requestsPerSecond).Median)
+		return math.RoundToEven(r.Results.spread(setup, requestsPerSecond).Median)
 	}
 	for _, row := range []struct{ title, counted, timed string }{
 		{"**Sluice**", sluice, sluice},
@@ -137,7 +136,7 @@ func (r *report) quality() string {
 	o := options{rounds: r.Rounds, seconds: r.Seconds}
 	noise := disturbed(spreadOf(r.each(foreign)).Max, spreadOf(r.each(stolenPercent)).Max/100)
 	if o.publishable() == nil && noise == nil {
-		times := r.Results.ratio(sluice, r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond)
+		times := r.Results.ratio(sluice, r.Results.fasterPair(), requestsPerSecond)
 		return fmt.Sprintf("With 95 %% probability Sluice's ratio is %.2f to %.2f.",
 			times.Min, times.Max)
 	}

@@ -51,7 +51,7 @@ func TestPublishable(t *testing.T) {
 		testenv.Same(t, "the refusal", got, test.want)
 	}
 	// The command refuses before it starts anything.
-	err := run(t.Context(), "..", options{rounds: 1, seconds: 1, rate: 1, publish: true})
+	err := run(t.Context(), "..", options{rounds: 1, seconds: 1, publish: true})
 	testenv.Same(t, "the command's refusal", err != nil && strings.Contains(err.Error(), "too few to publish"), true)
 }
 

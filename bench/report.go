@@ -15,7 +15,6 @@ type report struct {
 	Command string  `json:"command"`
 	Rounds  int     `json:"rounds"`
 	Seconds int     `json:"seconds"` // of one measurement
-	Rate    int     `json:"open_loop_requests_per_second"`
 	Results results `json:"results"` // by setup and load
 	// Repeated is how many measurements others disturbed, of a run that was to be published.
 	Repeated int `json:"repeated,omitempty"`
@@ -28,42 +27,33 @@ var columns = []struct {
 	head string
 	cell func(r *report, s *setup) string
 }{
-	{"requests/s at 16", interval(0, mainLoad, requestsPerSecond)},
-	{"at 64", interval(0, crowdLoad, requestsPerSecond)},
+	{"requests/s", func(r *report, s *setup) string { return r.Results.spread(s.id, requestsPerSecond).text(0) }},
 	{"÷ no limiter", func(r *report, s *setup) string {
-		return r.Results.ratio(s.id, unlimited, mainLoad, requestsPerSecond).text(2)
+		return r.Results.ratio(s.id, unlimited, requestsPerSecond).text(2)
 	}},
 	{"÷ the pair", func(r *report, s *setup) string {
-		return r.Results.ratio(s.id, r.Results.fasterPair(mainLoad), mainLoad, requestsPerSecond).text(2)
+		return r.Results.ratio(s.id, r.Results.fasterPair(), requestsPerSecond).text(2)
 	}},
-	{"p50, µs", interval(0, latencyLoad, p50)},
-	{"p99", interval(0, latencyLoad, p99)},
-	{"p99.9", interval(0, latencyLoad, p999)},
-	{"CPU, µs: Envoy", median(1, mainLoad, envoyCPU)},
-	{"service", median(1, mainLoad, serviceCPU)},
-	{"Redis", median(1, mainLoad, redisCPU)},
+	{"CPU, µs: Envoy", median(1, envoyCPU)},
+	{"service", median(1, serviceCPU)},
+	{"Redis", median(1, redisCPU)},
 	{"per check", func(r *report, s *setup) string {
 		if s.id == unlimited || s.status != 200 {
 			return "-"
 		}
-		return r.Results.checkCost(s.id, mainLoad).text(1)
+		return r.Results.checkCost(s.id).text(1)
 	}},
-	{"requests/CPU second", median(0, mainLoad, requestsPerCPUSecond)},
-	{"Redis commands", median(4, mainLoad, redisCommands)},
-	{"MB: Envoy", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Envoy })},
-	{"service", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Service })},
-	{"Redis", median(0, mainLoad, func(s *sample) float64 { return s.MemoryMB.Redis })},
-}
-
-// interval is a cell with a quantity under a load.
-func interval(decimals int, load string, q quantity) func(*report, *setup) string {
-	return func(r *report, s *setup) string { return r.Results.spread(s.id, load, q).text(decimals) }
+	{"requests/CPU second", median(0, requestsPerCPUSecond)},
+	{"Redis commands", median(4, redisCommands)},
+	{"MB: Envoy", median(0, func(s *sample) float64 { return s.MemoryMB.Envoy })},
+	{"service", median(0, func(s *sample) float64 { return s.MemoryMB.Service })},
+	{"Redis", median(0, func(s *sample) float64 { return s.MemoryMB.Redis })},
 }
 
 // median is a cell with the median alone.
-func median(decimals int, load string, q quantity) func(*report, *setup) string {
+func median(decimals int, q quantity) func(*report, *setup) string {
 	return func(r *report, s *setup) string {
-		text, _, _ := strings.Cut(r.Results.spread(s.id, load, q).text(decimals), " ")
+		text, _, _ := strings.Cut(r.Results.spread(s.id, q).text(decimals), " ")
 		return text
 	}
 }
@@ -95,25 +85,20 @@ func (r *report) tables() string {
 			b.WriteString(" | " + c.cell(r, s))
 		}
 		b.WriteString(" |\n")
-		for load, samples := range r.Results[s.id] {
-			var undecided, wrong int64
-			for _, sample := range samples {
-				undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
-			}
-			if undecided+wrong > 0 {
-				troubles = append(troubles, fmt.Sprintf("- %s, %s: %d checks failed or timed out, %d answers were not %d\n",
-					s.title, load, undecided, wrong, s.status))
-			}
+		var undecided, wrong int64
+		for _, sample := range r.Results[s.id] {
+			undecided, wrong = undecided+sample.Undecided, wrong+sample.WrongStatus
+		}
+		if undecided+wrong > 0 {
+			troubles = append(troubles, fmt.Sprintf("- %s: %d checks failed or timed out, %d answers were not %d\n",
+				s.title, undecided, wrong, s.status))
 		}
 	}
-	fmt.Fprintf(&b, "\nCPU, commands and requests for each second of CPU time of Envoy, the service and Redis "+
-		"together are those at 16 connections, latency that in the open loop of %d requests/s. Per check: Envoy's CPU "+
-		"beyond that "+
-		"without a limiter, the service's and Redis's; of a denied request it means nothing, as that never reaches the "+
-		"upstream. The pair is Envoy's ratelimit filter and its service, here %q, the faster tuning.\n",
-		r.Rate, r.Results.fasterPair(mainLoad))
+	fmt.Fprintf(&b, "\nSixteen connections ask, each again when it is answered. Requests for each second of CPU time "+
+		"count the CPU of Envoy, the service and Redis. Per check: Envoy's CPU beyond that without a limiter, the service's "+
+		"and Redis's; of a denied request it means nothing, as that never reaches the upstream. The pair is Envoy's "+
+		"ratelimit filter and its service, here %q, the faster tuning.\n", r.Results.fasterPair())
 	if len(troubles) > 0 {
-		slices.Sort(troubles)
 		b.WriteString("\nNot every request was decided:\n\n" + strings.Join(troubles, ""))
 	}
 	return b.String()
@@ -121,10 +106,8 @@ func (r *report) tables() string {
 
 // each is a quantity of every sample.
 func (r *report) each(q quantity) (all []float64) {
-	for setup, loads := range r.Results {
-		for load := range loads {
-			all = append(all, r.Results.of(setup, load, q)...)
-		}
+	for setup := range r.Results {
+		all = append(all, r.Results.of(setup, q)...)
 	}
 	return all
 }
@@ -179,8 +162,8 @@ func (r *report) chart() string {
 		var group []bar
 		for _, s := range g.setups {
 			b := bar{r.inChart(s[0]), s[1], spread{}, r.inChart(g.against)}
-			if len(r.Results[b.id][mainLoad]) > 0 {
-				b.figure = r.Results.spread(b.id, mainLoad, requestsPerSecond)
+			if len(r.Results[b.id]) > 0 {
+				b.figure = r.Results.spread(b.id, requestsPerSecond)
 				most = max(most, b.figure.Max)
 				group = append(group, b)
 			}
@@ -208,7 +191,7 @@ func (r *report) chart() string {
 			class, bar = "strong end", sluice
 		}
 		if b.against != "" && b.against != b.id {
-			pair := r.Results.spread(b.against, mainLoad, requestsPerSecond)
+			pair := r.Results.spread(b.against, requestsPerSecond)
 			text += fmt.Sprintf(", %.1f ×", b.figure.Median/pair.Median)
 		}
 		c.Text(class, barsLeft-10, middle+5, "%s", b.title)
@@ -222,7 +205,7 @@ func (r *report) chart() string {
 // inChart is the setup of a bar: of the pair's two tunings the faster.
 func (r *report) inChart(setup string) string {
 	if setup == pair {
-		return r.Results.fasterPair(mainLoad)
+		return r.Results.fasterPair()
 	}
 	return setup
 }

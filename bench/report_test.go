@@ -80,16 +80,13 @@ func TestCompare(t *testing.T) {
 
 // example is a report whose figures follow from the setups' order.
 func example() *report {
-	r := &report{Rounds: 2, Seconds: 1, Rate: 10, setups: setups(), Results: results{}}
+	r := &report{Rounds: 2, Seconds: 1, setups: setups(), Results: results{}}
 	for i, s := range r.setups {
-		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
-			for round := range 2 {
-				n := float64(i + 1 + round)
-				r.Results.add(s.id, l.id, &sample{
-					RequestsPerSecond: 10000 / n, CPUMicros: cost{Envoy: 10 * n, Service: n, Redis: 2 * n},
-					P50Micros: n, P99Micros: n, P999Micros: n,
-				})
-			}
+		for round := range 2 {
+			n := float64(i + 1 + round)
+			r.Results[s.id] = append(r.Results[s.id], &sample{
+				RequestsPerSecond: 10000 / n, CPUMicros: cost{Envoy: 10 * n, Service: n, Redis: 2 * n},
+			})
 		}
 	}
 	return r
@@ -100,9 +97,9 @@ func TestComparisons(t *testing.T) {
 	r := example().Results
 	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
 	// setup 20+2+4 and 30+3+6, the sixth 60+6+12 and 70+7+14.
-	testenv.Same(t, "CPU per check", r.checkCost(sluice, mainLoad), spread{17.5, 16, 19})
-	testenv.Same(t, "requests/s", r.ratio(sluice, unlimited, mainLoad, requestsPerSecond).text(3), "0.556 (0.500-0.667)")
-	if got := r.fasterPair(mainLoad); got != pair {
+	testenv.Same(t, "CPU per check", r.checkCost(sluice), spread{17.5, 16, 19})
+	testenv.Same(t, "requests/s", r.ratio(sluice, unlimited, requestsPerSecond).text(3), "0.556 (0.500-0.667)")
+	if got := r.fasterPair(); got != pair {
 		t.Errorf("the faster pair is %s", got)
 	}
 }
@@ -110,11 +107,11 @@ func TestComparisons(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	r := example()
-	r.Results[sluice][mainLoad][1].Undecided = 7
+	r.Results[sluice][1].Undecided = 7
 	text := r.tables()
 	for _, want := range []string{
-		"| Sluice, Redis | 4167 (3333-5000) | 4167 (3333-5000) | 0.56 (0.50-0.67) |",
-		"- Sluice, Redis, 16: 7 checks failed or timed out",
+		"| Sluice, Redis | 4167 (3333-5000) | 0.56 (0.50-0.67) |",
+		"- Sluice, Redis: 7 checks failed or timed out",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -143,16 +140,14 @@ func TestChart(t *testing.T) {
 // TestBeside: two builds are held against each other, without any peer.
 func TestBeside(t *testing.T) {
 	t.Parallel()
-	r := &report{Rounds: 1, Seconds: 1, Rate: 10, Results: results{}}
+	r := &report{Rounds: 1, Seconds: 1, Results: results{}}
 	r.setups = beside("/before.wasm")
 	for i, s := range r.setups {
-		for _, l := range append([]load{{id: latencyLoad}}, closedLoads...) {
-			r.Results.add(s.id, l.id, &sample{
-				RequestsPerSecond: float64(100 + 10*i), P50Micros: 1, CPUMicros: cost{Envoy: float64(10 - i), Redis: 1},
-			})
-		}
+		r.Results[s.id] = []*sample{{
+			RequestsPerSecond: float64(100 + 10*i), CPUMicros: cost{Envoy: float64(10 - i), Redis: 1},
+		}}
 	}
-	const want = "| Sluice, Redis | 110 (110-110) | 110 (110-110) | 1.10 (1.10-1.10) | 0.85 (0.85-0.85) |"
+	const want = "| Sluice, Redis | 110 (110-110) | 1.10 (1.10-1.10) | 0.85 (0.85-0.85) |"
 	if text := r.tables(); !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}

@@ -9,15 +9,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/measure"
 )
 
-// results are the samples by setup and load, in the order of the rounds.
-type results map[string]map[string][]*sample
-
-func (r results) add(setup, load string, s *sample) {
-	if r[setup] == nil {
-		r[setup] = map[string][]*sample{}
-	}
-	r[setup][load] = append(r[setup][load], s)
-}
+// results are the samples by setup, in the order of the rounds.
+type results map[string][]*sample
 
 // spread is the range of several rounds; of a comparison, its interval of 95 %.
 type spread struct {
@@ -55,9 +48,6 @@ func redisCPU(s *sample) float64          { return s.CPUMicros.Redis }
 func redisCommands(s *sample) float64     { return s.RedisCommands }
 func foreign(s *sample) float64           { return s.Foreign }
 func stolenPercent(s *sample) float64     { return 100 * s.Stolen }
-func p50(s *sample) float64               { return s.P50Micros }
-func p99(s *sample) float64               { return s.P99Micros }
-func p999(s *sample) float64              { return s.P999Micros }
 
 // requestsPerCPUSecond is how many requests a second of CPU time serves, of Envoy, the
 // service and Redis together.
@@ -66,19 +56,19 @@ func requestsPerCPUSecond(s *sample) float64 {
 }
 
 // of is a quantity in every round.
-func (r results) of(setup, load string, q quantity) []float64 {
-	values := make([]float64, 0, len(r[setup][load]))
-	for _, s := range r[setup][load] {
+func (r results) of(setup string, q quantity) []float64 {
+	values := make([]float64, 0, len(r[setup]))
+	for _, s := range r[setup] {
 		values = append(values, q(s))
 	}
 	return values
 }
 
-func (r results) spread(setup, load string, q quantity) spread {
-	if len(r[setup][load]) == 0 {
+func (r results) spread(setup string, q quantity) spread {
+	if len(r[setup]) == 0 {
 		return unmeasured
 	}
-	return spreadOf(r.of(setup, load, q))
+	return spreadOf(r.of(setup, q))
 }
 
 // How an interval is found: the rounds are drawn anew so many times, with a seed, so that a report of
@@ -134,36 +124,27 @@ func compare(of func(medians []float64) float64, series ...[]float64) spread {
 func quotient(m []float64) float64 { return m[0] / m[1] }
 
 // ratio compares two setups.
-func (r results) ratio(setup, to, load string, q quantity) spread {
-	return compare(quotient, r.of(setup, load, q), r.of(to, load, q))
+func (r results) ratio(setup, to string, q quantity) spread {
+	return compare(quotient, r.of(setup, q), r.of(to, q))
 }
 
-// checkOf is the CPU time of limiting, us a request, from medians of checkSeries: what Envoy uses
+// checkOf is the CPU time of limiting, us a request, from medians: what Envoy uses
 // beyond Envoy without a limiter, the service and Redis.
 func checkOf(m []float64) float64 { return m[0] + m[1] + m[2] - m[3] }
 
-func (r results) checkCost(setup, load string) spread {
-	return compare(checkOf, [][]float64{
-		r.of(setup, load, envoyCPU), r.of(setup, load, serviceCPU), r.of(setup, load, redisCPU),
-		r.of(unlimited, load, envoyCPU),
-	}...)
+func (r results) checkCost(setup string) spread {
+	return compare(checkOf, r.of(setup, envoyCPU), r.of(setup, serviceCPU), r.of(setup, redisCPU),
+		r.of(unlimited, envoyCPU))
 }
 
 // fasterPair is the one of the two tunings of the ratelimit filter and its
-// service that answers more under a load, or the build that Sluice is measured beside.
-func (r results) fasterPair(load string) string {
+// service that answers more, or the build that Sluice is measured beside.
+func (r results) fasterPair() string {
 	if len(r[before]) > 0 {
 		return before
 	}
-	if r.spread(pairCached, load, requestsPerSecond).Median > r.spread(pair, load, requestsPerSecond).Median {
+	if r.spread(pairCached, requestsPerSecond).Median > r.spread(pair, requestsPerSecond).Median {
 		return pairCached
 	}
 	return pair
 }
-
-// The loads.
-const (
-	mainLoad    = "16"
-	crowdLoad   = "64"
-	latencyLoad = "open"
-)

@@ -18,7 +18,6 @@ type setup struct {
 	peer   *peerOptions // of the rate limit service; nil: the setup has none
 	path   string       // of its requests, if it is not /
 	relay  bool         // a relay (deploy/relay) is between Envoy and Redis
-	more   []string     // loads that it is measured under besides 16 connections
 
 	onlyTimed   bool // "make count" leaves it out
 	onlyCounted bool // it differs from another one by less than a run's noise, or would take a core of its own
@@ -61,33 +60,27 @@ const (
 	onePerHour  = 1
 )
 
-// Loads that setups are measured under besides 16 connections.
-var (
-	both  = []string{crowdLoad, latencyLoad}
-	timed = []string{latencyLoad}
-)
-
 // subjects are all setups, in the order of a run.
 var subjects = []setup{
 	{
-		id: unlimited, title: "Envoy, no limiter", status: 200, more: both,
+		id: unlimited, title: "Envoy, no limiter", status: 200,
 		edit: func(c *envoyconf.Config, _ place) { withoutSluice(c) },
 	},
-	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual, more: both},
+	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual},
 	{
 		id: sluiceReadme, title: "Sluice, Redis, README's configuration", status: 200, path: "api/orders",
-		edit: readme(""), more: both,
+		edit: readme(""),
 	},
 	{
 		id: "sluice-readme-match", title: "Sluice, Redis, README's configuration with host and methods", status: 200,
 		path: "api/orders", edit: readme(`, "host": {"prefix": "127."}, "methods": ["GET"]`), onlyCounted: true,
 	},
-	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, more: timed, onlyTimed: true},
+	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, onlyTimed: true},
 	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
 	{id: sluiceThree, title: "Sluice, Redis, 3 limits in the rule", status: 200, edit: limited(threeLimits)},
 	{id: "sluice-levels", title: "Sluice, Redis, 3 levels in the rule", status: 200, edit: limited(threeLevels)},
 	{id: "sluice-over", title: "Sluice, Redis, over the limit, others pay", status: 200, edit: payingOver},
-	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: limited(leasedLimit), more: timed},
+	{id: leased, title: "Sluice, Redis, leased", status: 200, edit: limited(leasedLimit)},
 	{
 		id: leasedBucket, title: "Sluice, Redis, leased, a bucket of a second", status: 200,
 		edit: limited(leasedSecond), onlyTimed: true,
@@ -98,12 +91,12 @@ var subjects = []setup{
 	},
 	{id: settled, title: "Sluice, Redis, each charge settled", status: 200, edit: settling},
 	{
-		id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter, more: both,
+		id: pair, title: "Envoy ratelimit + service, Redis", status: 200, edit: rateLimitFilter,
 		peer: &peerOptions{limit: manyPerHour},
 	},
 	{
 		id: pairCached, title: "Envoy ratelimit + service, local cache, Redis", status: 200, edit: rateLimitFilter,
-		peer: &peerOptions{limit: manyPerHour, localCache: true}, more: both, onlyTimed: true,
+		peer: &peerOptions{limit: manyPerHour, localCache: true}, onlyTimed: true,
 	},
 	{
 		id: pairTwo, title: "Envoy ratelimit + service, Redis, 2 limits", status: 200, edit: twoDescriptors,
@@ -115,10 +108,10 @@ var subjects = []setup{
 	},
 	{id: local, title: "Envoy local_ratelimit", status: 200, edit: localRateLimit(manyPerHour), onlyTimed: true},
 	{id: emptyWasm, title: "Wasm filter that does nothing", status: 200, edit: emptyFilter("accept")},
-	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: limited(gcra(onePerHour)), more: timed},
+	{id: sluiceDenied, title: "Sluice, Redis, denied", status: 429, edit: limited(gcra(onePerHour))},
 	{
 		id: pairDenied, title: "Envoy ratelimit + service, local cache, denied", status: 429, edit: rateLimitFilter,
-		peer: &peerOptions{limit: onePerHour, localCache: true}, more: timed,
+		peer: &peerOptions{limit: onePerHour, localCache: true},
 	},
 	{
 		id: localDenied, title: "Envoy local_ratelimit, denied", status: 429,
@@ -159,11 +152,6 @@ func beside(file string) []*setup {
 	return append(kept, &setup{
 		id: before, title: "Sluice, Redis, before", status: 200, edit: usual.and(builtAs(file)),
 	})
-}
-
-// under reports whether a setup is measured under a load.
-func (s *setup) under(load string) bool {
-	return (load != crowdLoad && load != latencyLoad) || slices.Contains(s.more, load)
 }
 
 func gcra(limit int) string {

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -47,6 +48,31 @@ var odd = []struct{ rule, at, says string }{
 	{`"key": [{"header": "x-api-key", "hash": true}, {"header": "x-user"}]`, "", ""},
 }
 
+// oddPers are whole rules with a "per" that the table finds something about, wherever it stands.
+var oddPers = []struct{ rule, at, says string }{
+	{`"limits": [` + perOf(`"header": "x-api-key"`) + `]`, "limits[0].per[0]", "a credential"},
+	{
+		`"limits_by": {"source": {"header": "x-plan"}, "default": "pro", "values": {"free": "unlimited", "pro": [` +
+			perOf(`"header": "x-user"`) + `, ` + strings.Replace(perOf(`"expr": "request.id"`), "1m", "1h", 1) + `]}}`,
+		"limits_by.values.pro[1].per[0]", "nobody is limited",
+	},
+	{
+		`"limits_by": {"source": {"header": "x-plan"}, "default": "a b", "values": {"a b": [` +
+			perOf(`"header": "x-user"}, {"query": "access_token"`) + `]}}`,
+		`limits_by.values["a b"][0].per[1]`, "a credential",
+	},
+	{
+		limit + `, "over": {"limits": [` + perOf(`"property": ["connection", "id"]`) + `]}`,
+		"over.limits[0].per[0]", "nobody is limited",
+	},
+}
+
+// perOf is a limit that counts for each value of a component.
+func perOf(component string) string {
+	return `{"name": "of ` + fmt.Sprint(len(component)) +
+		`", "algorithm": "gcra", "limit": 5, "window": "1m", "per": [{` + component + `}]}`
+}
+
 // exempts are matches of exempt rules.
 var exempts = []struct{ rule, at, says string }{
 	{`"match": {"path": {"prefix": "/"}}`, "match", "exempts every request"},
@@ -62,6 +88,9 @@ func TestOdd(t *testing.T) {
 	t.Parallel()
 	for _, c := range odd {
 		checkOdd(t, c.rule+", "+limit, c.at, c.says)
+	}
+	for _, c := range oddPers {
+		checkOdd(t, c.rule, c.at, c.says)
 	}
 	for _, c := range exempts {
 		checkOdd(t, c.rule+`, "exempt": true`, c.at, c.says)

@@ -4,6 +4,7 @@ package reach
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -148,7 +149,7 @@ func Notes(cfg *config.Config) (notes []config.Mistake) {
 
 // noteBearers notes tokens that identify, in the key and in "per".
 func noteBearers(r *config.Rule, note func(path, problem string)) {
-	components := func(at string, all []config.Component) {
+	for at, all := range identities(r) {
 		for i := range all {
 			if all[i].Source == config.FromBearer {
 				note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
@@ -156,16 +157,31 @@ func noteBearers(r *config.Rule, note func(path, problem string)) {
 			}
 		}
 	}
-	limits := func(at string, all []config.Limit) bool {
-		for i := range all {
-			components(fmt.Sprintf("%s[%d].per", at, i), all[i].Per)
+}
+
+// identities is all that says whose counters a rule is about: its key, and "per" of its limits, those of
+// tiers and of "over" too. Each comes with where in the rule it stands.
+func identities(r *config.Rule) iter.Seq2[string, []config.Component] {
+	return func(yield func(at string, all []config.Component) bool) {
+		if !yield(".key", r.Key) {
+			return
 		}
-		return true
-	}
-	components(".key", r.Key)
-	r.Lists(limits)
-	if r.Over != nil {
-		limits(".over.limits", r.Over.Limits)
+		pers := func(at string, limits []config.Limit) bool {
+			for i := range limits {
+				if !yield(fmt.Sprintf("%s[%d].per", at, i), limits[i].Per) {
+					return false
+				}
+			}
+			return true
+		}
+		for at, limits := range r.Lists {
+			if !pers(at, limits) {
+				return
+			}
+		}
+		if r.Over != nil {
+			pers(".over.limits", r.Over.Limits)
+		}
 	}
 }
 
@@ -219,9 +235,8 @@ func Odd(cfg *config.Config) (all []config.Mistake) {
 					"never applies", k.Name)
 			}
 		}
-		rule.key("key", r.Key)
-		for k := range r.Limits {
-			rule.key(fmt.Sprintf("limits[%d].per", k), r.Limits[k].Per)
+		for at, components := range identities(r) {
+			rule.key(at[1:], components)
 		}
 		switch {
 		case r.Exempt && takesAll(&r.Match):

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // What may happen while there is a crowd.
@@ -104,6 +107,64 @@ func TestReloadInCrowd(t *testing.T) {
 		t.Errorf("%d were admitted, want 10", most)
 	}
 	o.endAll()
+}
+
+// take has Redis admit so many requests of a user, one after the other.
+func (o *flooded) take(user string, requests int) {
+	o.t.Helper()
+	for range requests {
+		x := o.current[0].get("/", "x-user", user)
+		o.serveAll()
+		if x.outcome() != "allowed" {
+			o.t.Fatalf("a request of %s: %s", user, x.outcome())
+		}
+		x.respond()
+		x.End()
+	}
+}
+
+// TestFloodsWithinGuarantees: of a crowd the failure mode admits what guarantee and pool have together, also
+// where the last request that Redis has decided was within its guarantee, which hides the pool, and where
+// others have taken the pool.
+func TestFloodsWithinGuarantees(t *testing.T) {
+	t.Parallel()
+	const rule = `{"name": "r", "limits": [
+		{"name": "pool", "algorithm": "gcra", "limit": %d, "window": "100d"},
+		{"name": "each", "algorithm": "gcra", "limit": %d, "window": "100d", "per": [{"header": "x-user"}],
+			"guarantee": true}]}`
+	for _, tc := range []struct {
+		name            string
+		pool, guarantee int
+		others          int // have taken so much of the pool
+		requests, users int
+		want            int
+	}{
+		{"the pool is free", 160, 150, 1, 6000, 1, 159},
+		{"the pool is taken but for 10", 160, 150, 150, 6000, 1, 150},
+		{"the pool is taken", 160, 150, 160, 6000, 1, 150},
+		{"all that the debt has is taken", 160, 310, 310, 6000, 1, 10},
+		{"many users share the debt", 100, 5, 1, 6000, 200, 199},
+		{"many users, others have taken the pool", 100, 110, 100, 6000, 200, 100},
+	} {
+		for _, pending := range []int{16, 4096} {
+			t.Run(fmt.Sprint(tc.name, ", max_pending ", pending), func(t *testing.T) {
+				t.Parallel()
+				o := newFlooded(t, 20*time.Millisecond,
+					floodConfig("allow", pending, "", fmt.Sprintf(rule, tc.pool, tc.guarantee)))
+				o.take("other", tc.others-1) // and one by newFlooded
+				for range tc.requests / testenv.Stride() {
+					o.arrive(tc.users)
+				}
+				o.settle()
+				o.wantBound()
+				admitted := 0
+				for _, r := range o.requests {
+					admitted += btoi(r.admitted)
+				}
+				testenv.Same(t, "admitted", admitted, tc.want)
+			})
+		}
+	}
 }
 
 // endAll ends all requests, after which nothing is left of them.

@@ -87,6 +87,12 @@ type remembered struct {
 	user     string
 }
 
+// rejection is when that was, and how many requests had come by then.
+type rejection struct {
+	at   time.Time
+	came int
+}
+
 // checkMemory fails if a request was admitted that its worker must remember as rejected: it has
 // heard nothing of Redis since.
 func (v *simulation) checkMemory(r *simRequest) {
@@ -96,16 +102,17 @@ func (v *simulation) checkMemory(r *simRequest) {
 	}
 	for _, rule := range v.config.rules {
 		m := remembered{r.instance.worker, r.instance, rule.name, rule.identity(r)}
-		at, known := v.rejected[m]
-		isRejected := known && r.applies(rule) && r.at.Before(at.Add(holds))
+		was, known := v.rejected[m]
+		isRejected := known && r.applies(rule) && r.id >= was.came && r.at.Before(was.at.Add(holds))
 		if r.admitted && isRejected {
-			v.fail("request %d of %s was admitted, which %s has rejected %v before", r.id, r.user, rule.name, r.at.Sub(at))
+			v.fail("request %d of %s was admitted, which %s has rejected %v before", r.id, r.user, rule.name,
+				r.at.Sub(was.at))
 		}
 		fills := strings.Contains(rule.text, `"fixed_window"`) || strings.Contains(rule.text, `"sliding_window_log"`)
 		isKnown := rule.name == "quota" && r.paused && r.outcome == "limited:"+rule.name && v.config.denied > maxLive &&
 			v.config.pending > maxLive
 		if isKnown && fills {
-			v.rejected[m] = v.clock.now
+			v.rejected[m] = rejection{v.clock.now, len(v.all)}
 		}
 	}
 }

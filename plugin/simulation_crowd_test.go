@@ -8,7 +8,8 @@ import (
 )
 
 // A crowd is many requests of one user at once, more than Redis is asked about, which answers all the
-// same. However many they are, no more are admitted than the limits have.
+// same, by and by, also between the requests, or has answered some when it stops. However many they are,
+// no more are admitted than the limits have.
 
 // maxCrowd is how many requests a crowd has at most.
 const maxCrowd = 240
@@ -36,7 +37,11 @@ func (v *simulation) crowd(w words) {
 	known := v.ask(w, "before-"+w[2])
 	first, plan := len(v.all), anyPlan(random)
 	isMixed := random.IntN(2) == 0
-	for range w.number(1) {
+	pace := []int64{0, 1 + random.Int64N(8), 8 + random.Int64N(32)}[random.IntN(3)] // between replies
+	for n := range w.number(1) {
+		if pace > 0 && n%pace == 0 {
+			v.serveOnce()
+		}
 		if isMixed {
 			plan = anyPlan(random)
 		}
@@ -47,11 +52,15 @@ func (v *simulation) crowd(w words) {
 		v.arrive(words{w[0], w[2], fmt.Sprint(random.IntN(4)), plan, headers})
 	}
 	crowd := v.all[first:]
-	every := time.Duration(1+random.Int64N(v.config.timeout.Milliseconds()/2)) * time.Millisecond
-	for v.stillWaits(crowd) {
+	every := time.Duration(1+random.Int64N(v.config.timeout.Milliseconds()/4)) * time.Millisecond
+	rounds := []int{3 + random.IntN(6), maxCrowd}[random.IntN(2)] // then Redis answers no more
+	for n := 0; v.stillWaits(crowd); n++ {
 		v.advance(every)
-		v.serveAll()
+		if n < rounds {
+			v.serveOnce()
+		}
 	}
+	v.serveAll()
 	isExact := !v.config.usesEmbedded() && !v.forgot()
 	if known && isExact {
 		v.checkCrowd(crowd)
@@ -66,7 +75,7 @@ func (v *simulation) ask(w words, user string) bool {
 	v.arrive(words{w[0], user, "1", "-", w[4]})
 	r := v.all[len(v.all)-1]
 	v.serveAll()
-	answers := r.exited && r.byRedis()
+	answers := r.exited && (r.byRedis() || strings.HasPrefix(r.outcome, "limited:"))
 	for v.stillWaits(v.all[r.id:]) {
 		v.advance(time.Millisecond)
 	}
@@ -92,8 +101,15 @@ func (v *simulation) checkCrowd(crowd []*simRequest) {
 			}
 			key = rule.name + "|" + rule.identity(r)
 			undecidedly := r.admitted && !r.certain
-			if undecidedly && rule.charges(r) {
-				undecided += rule.costOf(r)
+			if !undecidedly || !rule.charges(r) {
+				continue
+			}
+			cost := rule.costOf(r)
+			undecided += cost
+			isOver := rule.name == "classes" && r.usedBefore+cost > rule.roomOf(r)+v.flowsBack(rule)
+			if isOver && cost > 0 {
+				v.fail("request %d of plan %s, cost %d: the failure mode has admitted it, after %d", r.id, r.plan, cost,
+					r.usedBefore)
 			}
 		}
 		if most := rule.total + v.flowsBack(rule); v.admitted[key]+undecided > most {

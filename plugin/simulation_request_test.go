@@ -36,6 +36,8 @@ type simRequest struct {
 	over     []string // the headers that it got as it was over
 	certain  bool     // what it was charged is certain: Redis has decided all of it
 	lossy    bool     // a fault may have lost what gives back, or charges, some of it
+
+	usedBefore int64 // what the rule "classes" had admitted when it came
 }
 
 // applies reports whether a rule counts the request.
@@ -150,6 +152,7 @@ func (v *simulation) arrive(w words) {
 	if r.plan != "-" {
 		headers = append(headers, "x-plan", r.plan)
 	}
+	r.usedBefore = v.admitted["classes|"]
 	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
 	v.logf("request %d of %s, cost %d, %v", r.id, r.user, r.cost, r.brings)
 	r.exchange = &exchange{Stream: i.NewStream(), t: v.t}
@@ -179,6 +182,7 @@ func (v *simulation) respond(r *simRequest, status string, tokens int64) {
 	}
 	v.logf("response %d: %s %v", r.id, r.status, headers)
 	r.ResponseHeaders(wasmhost.Response(r.status, headers...), false)
+	v.checkShown(r, r.Downstream.Headers)
 }
 
 // end ends a request's stream, whatever has become of it.
@@ -293,4 +297,8 @@ func (v *simulation) exit(r *simRequest) {
 	v.checkAdmitted(r)
 	v.checkFree(r)
 	v.checkMemory(r)
+	if r.Local != nil {
+		v.checkShown(r, r.Local.Headers)
+		v.checkReport(r)
+	}
 }

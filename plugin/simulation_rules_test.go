@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -277,6 +278,7 @@ type simConfig struct {
 
 	streamAge string
 	leases    []string
+	kind      kind
 }
 
 // ownFailure reports whether a rule may have a failure mode of its own.
@@ -311,18 +313,52 @@ func newSimConfig(random *rand.Rand) *simConfig {
 	if random.IntN(3) == 0 {
 		c.leases = []string{"400ms", "20ms"}
 	}
+	c.addKind(random)
 	c.addRules(random, tenths)
 	return c
 }
 
+// kind is what a simulation is for.
+type kind uint8
+
+const (
+	anything kind = iota
+	crowds        // more requests than Redis is asked about, of which the failure mode admits what it may
+	outages       // Redis is lost again and again, while a worker remembers whom it has rejected
+	memories      // a worker remembers which class it has rejected, and for which cost
+)
+
+// addKind draws what the simulation is for.
+func (c *simConfig) addKind(random *rand.Rand) {
+	switch n := random.IntN(12); {
+	case !c.redis:
+	case n < 3:
+		c.kind, c.modes, c.failures = crowds, []string{"allow"}, 1000
+		c.pending, c.denied = []int64{1, 2, 4, 16}[random.IntN(4)], []int{0, 0, 1000}[random.IntN(3)]
+	case n < 5:
+		c.kind, c.modes, c.pending, c.denied = outages+kind(n-3), []string{"allow"}, 4096, 1000
+	}
+}
+
+// crowdedRules are those that a crowd can exceed.
+var crowdedRules = []string{"quota", "claims", "figures", "classes", "fleet", "tenants"}
+
 // addRules draws the rules, and their order.
 func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 	modes := []string{"deny", "allow", "local"}
+	exceeded := []string{crowdedRules[random.IntN(len(crowdedRules))], crowdedRules[random.IntN(len(crowdedRules))]}
 	for i, r := range simRules(random) {
 		leases := strings.Contains(r.text, `"lease"`)
 		needsRedis := leases || strings.Contains(r.text, `"overrides"`)
 		share := tenths
-		if leases {
+		switch {
+		case c.kind == crowds && slices.Contains(exceeded, r.name):
+			share = 10
+		case c.kind == crowds && slices.Contains(crowdedRules, r.name):
+			share = 0
+		case c.kind == crowds:
+			share = 1
+		case leases:
 			share = max(tenths, 3) // leases have rules of their own
 		}
 		if i > 0 && random.IntN(10) >= share {
@@ -332,17 +368,37 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 			continue
 		}
 		c.rules = append(c.rules, r)
-		mayHaveOwn := ownFailure && r.name != "expressed" && !leases
+		mayHaveOwn := ownFailure && r.name != "expressed" && !leases && c.kind == anything
 		r.listed = random.IntN(3) == 0
 		if mayHaveOwn && random.IntN(6) == 0 {
 			r.text += `, "failure": "` + modes[random.IntN(3)] + `"`
 		}
+	}
+	switch c.kind {
+	case outages:
+		c.rules = []*simRule{smallRule("quota", random)}
+		return
+	case memories:
+		c.rules = []*simRule{smallRule("classes", random)}
+		return
 	}
 	random.Shuffle(len(c.rules), func(i, j int) { c.rules[i], c.rules[j] = c.rules[j], c.rules[i] })
 	if random.IntN(8) == 0 { // a rule alone remembers its rejections for longer
 		c.rules = slices.DeleteFunc(c.rules, func(r *simRule) bool { return r.name == "plan" })[:1]
 	}
 }
+
+// smallRule is a rule of one limit, which becomes a small one that gives nothing back.
+func smallRule(name string, random *rand.Rand) *simRule {
+	rules := simRules(random)
+	rule := rules[slices.IndexFunc(rules, func(r *simRule) bool { return r.name == name })]
+	rule.total = 2 + random.Int64N(5)
+	rule.text = theLimit.ReplaceAllString(rule.text, fmt.Sprintf(`"algorithm": %q, "limit": %d`,
+		[]string{"fixed_window", "sliding_window_log"}[random.IntN(2)], rule.total))
+	return rule
+}
+
+var theLimit = regexp.MustCompile(`"algorithm": "[a-z_]+"(, "[a-z_]+": ("[a-z_]+"|[0-9]+))?, "limit": [0-9]+`)
 
 // readsSizes reports whether limits come with requests.
 func (c *simConfig) readsSizes() bool {
@@ -377,6 +433,9 @@ func (c *simConfig) text(reloads int) string {
 	}
 	if c.listed != nil {
 		redis += fmt.Sprintf(`"quota": {"path": %q, "rules": [%s]}, `, quotaPath, strings.Join(c.listed, ", "))
+	}
+	if c.showsClasses() {
+		redis += `"headers": ["x-ratelimit", "draft"], `
 	}
 	return `{` + redis + `"rules": [` + strings.Join(rules, ", ") + `]}`
 }

@@ -60,6 +60,8 @@ type simulation struct {
 	jumped      bool  // Redis' clock was set
 	emptied     bool  // Redis has lost its data
 
+	restsAt time.Time // nothing needs Redis from then on; zero: something may
+
 	charged   map[string]int64 // by tag: of the first limit, without what was given back
 	batches   map[int64]int64  // by when a lease was granted: what it has charged and not returned
 	held      map[int64]int64  // the same, whatever workers know of it
@@ -69,7 +71,7 @@ type simulation struct {
 	inFlight  map[string]int   // scratch
 	passed    map[string]int   // requests that were admitted, by user
 	signed    map[string]bool  // users who have their contracts
-	rejected  map[remembered]time.Time
+	rejected  map[remembered]rejection
 	began     time.Time
 	exits     map[*worker]int  // that a host call made
 	told      map[*worker]int  // lines of the log that were looked at
@@ -83,7 +85,8 @@ const lossMicros = 5 * time.Second
 // newSimulation draws a simulation.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	random := newRandom(seed)
-	setting := newSimConfig(random).setting()
+	drawn := newSimConfig(random)
+	setting := drawn.setting()
 	setting.Seed, setting.WithoutTime, setting.Workers = seed, random.IntN(8) == 0, 1+random.IntN(3)
 	v := newSimulationOf(t, setting)
 	v.random = random
@@ -94,6 +97,13 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		v.rates[i] = []int{0, 0, 2, 8}[v.random.IntN(4)]
 	}
 	v.rates[crowded] /= 4 // it is many steps
+	switch drawn.kind {
+	case crowds:
+		v.rates[crowded], v.rates[emptied], v.rates[clockSet] = 8, 0, 0
+	case outages:
+		v.rates[away], v.rates[reloaded], v.rates[emptied], v.rates[clockSet] = 8, 0, 0, 0
+		v.users = 3
+	}
 	return v
 }
 
@@ -106,7 +116,7 @@ func newSimulationOf(t *testing.T, s simSetting) *simulation {
 		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
 		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
 		passed: map[string]int{}, inFlight: map[string]int{}, signed: map[string]bool{},
-		rejected: map[remembered]time.Time{},
+		rejected: map[remembered]rejection{},
 	}
 	v.redis = twinredis.New()
 	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, s.Password, s.WithoutTime
@@ -234,6 +244,7 @@ func (v *simulation) drain() {
 		}
 		v.advance(4 * time.Millisecond)
 	}
+	v.restsAt = v.clock.now.Add(5 * time.Second)
 	for range 80 { // what rests closes after a minute
 		for range 20 {
 			v.serveAll()
@@ -250,6 +261,18 @@ func (v *simulation) serveAll() {
 			if !c.gone && len(c.outbox) > 0 {
 				c.deliver(len(c.outbox))
 			}
+		}
+	}
+}
+
+// serveOnce has Redis answer what has been asked by now.
+func (v *simulation) serveOnce() {
+	for _, c := range slices.Clone(v.conns) {
+		if !c.gone && len(c.inbox) > 0 {
+			c.serve(1 << 20)
+		}
+		if !c.gone && len(c.outbox) > 0 {
+			c.deliver(len(c.outbox))
 		}
 	}
 }

@@ -54,6 +54,9 @@ type simCluster struct {
 func (k simCluster) Open(near wasmhost.NearEnd) wasmhost.Peer {
 	c := &simConn{v: k.v, worker: k.worker, near: near}
 	k.v.logf("open, refused %v", k.v.refuses)
+	if v := k.v; !v.restsAt.IsZero() && v.clock.now.After(v.restsAt) {
+		v.fail("a connection is opened %v after nothing needs one", v.clock.now.Sub(v.restsAt))
+	}
 	if k.v.refuses {
 		c.gone = true
 		k.v.lose(k.worker)
@@ -215,7 +218,7 @@ func (c *simConn) deliver(n int) {
 	}
 	c.forgetRead()
 	c.v.logf("received %q", part)
-	maps.DeleteFunc(c.v.rejected, func(m remembered, _ time.Time) bool { return m.worker == c.worker })
+	maps.DeleteFunc(c.v.rejected, func(m remembered, _ rejection) bool { return m.worker == c.worker })
 	c.near.Receive(part)
 	c.v.look()
 }
@@ -282,8 +285,8 @@ func (v *simulation) ranLease(c *twinredis.Call) {
 
 // unitsOf is what a call charges of the first limit of a list, or changes: of two lists it is one.
 func unitsOf(c *twinredis.Call) int64 {
-	if own := c.Plan.Own(); own < len(c.Costs) {
-		return c.Costs[0] + c.Costs[own]
+	if bytes.HasPrefix(c.Tag, []byte("plan|")) { // its plan does not say so in a refund
+		return c.Costs[0] + c.Costs[1]
 	}
 	return c.Costs[0]
 }

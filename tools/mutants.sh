@@ -45,20 +45,20 @@ mutant forgotten-wake plugin/decide/worker.go \
 	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
 mutant forgotten-turn plugin/decide/worker.go \
 	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
-mutant dropped-refund plugin/decide/conclude.go \
-	's.remote.refund(r, now)' '_ = r'
-mutant double-refund plugin/decide/conclude.go \
-	'		s.remote.refund(r, now)
-' '		s.remote.refund(r, now)
-		s.remote.refund(r, now)
+mutant dropped-refund plugin/decide/request.go \
+	's.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)' '_ = r'
+mutant double-refund plugin/decide/request.go \
+	'		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
+' '		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
+		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 '
-mutant late-reply-twice plugin/decide/reply.go \
-	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			twice := c.charged.late
-			q.home.stores.GiveBack(&twice, Time{SteadyMicros: nowMicros})
-			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})'
-mutant late-refund-dropped plugin/decide/reply.go \
-	'			q.home.stores.GiveBack(&c.charged.late, Time{SteadyMicros: nowMicros})' '			_ = nowMicros'
-mutant gone-not-concluded plugin/decide/reply.go \
+mutant late-reply-twice plugin/decide/request.go \
+	'			q.home.stores.GiveBack(&c.charged.late, now)' '			twice := c.charged.late
+			q.home.stores.GiveBack(&twice, now)
+			q.home.stores.GiveBack(&c.charged.late, now)'
+mutant late-refund-dropped plugin/decide/request.go \
+	'			q.home.stores.GiveBack(&c.charged.late, now)' '			_ = now'
+mutant gone-not-concluded plugin/decide/request.go \
 	'q.waiting == 0 {' 'q.waiting == 0 && q.state != Gone {'
 mutant units-kept-at-close plugin/decide/stores.go \
 	'{ s.leases.book.Close(now.SteadyMicros) }' '{ _ = now }'
@@ -66,7 +66,7 @@ mutant late-units-kept plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
 mutant closing-forgotten plugin/decide/worker.go \
 	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
-mutant slots-not-released plugin/decide/conclude.go \
+mutant slots-not-released plugin/decide/request.go \
 	's.slots.vacate(r)' '_ = r'
 mutant resumed-twice plugin/effects.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
@@ -114,4 +114,14 @@ mutant forgets-before-an-answer plugin/redis/link.go \
 	if reopened && l.stream.tries'
 mutant tier-read-late plugin/decide/override.go \
 	'&o.matcher, limits, c.ahead)' '&o.matcher, limits, nil)'
+mutant pool-hidden-by-a-guarantee plugin/decide/overload.go \
+	'case limit == c.Limits.Pool: //' 'case limit == c.Limits.Pool && !hidden: //'
+mutant other-sizes-unknown plugin/decide/overload.go \
+	'len(e.sizes) != len(c.own))' '!slices.Equal(e.sizes, c.own))'
+mutant what-another-class-has plugin/deny/cache.go \
+	'left := d.Remaining - lower' 'left := d.Remaining'
+mutant refund-that-clamps algo/bucket.go \
+	'	r.size, r.debt = r.size-back, r.debt-back' '	r.size, r.debt = min(r.size, float64(b.capacity)*r.rate)-back, 0'
+mutant values-not-kept plugin/decide/check.go \
+	'	q.tags, c.Values = keep(q.tags, d.Values)' '	c.Values = d.Values'
 exit $failed

@@ -156,6 +156,36 @@ func TestRefundOfASmallerSize(t *testing.T) {
 	}
 }
 
+// TestChargeOfASmallerSize counts anew what the smaller size has read, clamped to its capacity, so that a
+// larger size has the rest again. One number cannot be both: were the units beyond the capacity kept, the
+// smaller size would read its whole capacity as used after each charge, and not what it has just been told.
+func TestChargeOfASmallerSize(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	const large, small, window = 500, 10, 3600e6
+	for _, a := range buckets {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			plain := mustPlan(t, Limit{Algorithm: a, Units: small, WindowMicros: window})
+			l := newLuaPlan(t, client, plain, t.Name())
+			remaining := func(units, atMicros, cost int64) int64 {
+				l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
+				out, allowed, err := l.parse(l.decide(client, atMicros, cost))
+				testenv.SameError(t, "the request", err, nil)
+				testenv.Same(t, "that it is allowed", allowed, true)
+				return out[0].Remaining
+			}
+			testenv.Same(t, "the large size, full", remaining(large, epoch, large), 0)
+			testenv.Same(t, "the small size", remaining(small, epoch, 0), 0)
+			const later = epoch + window/2
+			testenv.Same(t, "what a look reads of the large size then", remaining(large, later, 0), large/2)
+			testenv.Same(t, "the small size then, and charged", remaining(small, later, 1), small/2-1)
+			testenv.Same(t, "the small size as it was told", remaining(small, later, 0), small/2-1)
+			testenv.Same(t, "the large size has the rest", remaining(large, later, 0), large-small/2-1)
+		})
+	}
+}
+
 // TestChangesForgetNothing: whatever sizes charge, a refund makes none that drains as fast as they do
 // room for more than its units, and a debit makes none.
 func TestChangesForgetNothing(t *testing.T) {

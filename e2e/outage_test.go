@@ -14,10 +14,10 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// outageTimeout is redis.timeout in most outages: the default, as the breaker's settings are. The bound on
-// latencies must tell a stuck request from one that waited that long on a machine under load.
+// outageTimeout is redis.timeout in most outages. The bound on latencies must tell
+// a stuck request from one that waited that long on a machine under load.
 const (
-	outageTimeout = 50 * time.Millisecond
+	outageTimeout = 100 * time.Millisecond
 	stuck         = 10 * time.Second
 )
 
@@ -53,8 +53,8 @@ func (o *outage) plugin(mode string) string {
 		rules = append(rules, fmt.Sprintf(`{"name": "r%d", "match": {"path": "/%d"}, "key": [{"query": "u"}], "limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": %d, %s}]}`, limit, limit, limit, long))
 	}
-	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "%v"}, "failure": {"mode": %q, "max_pending": %d},
-		"rules": [%s,
+	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "%v"}, "failure": {"mode": %q, "max_pending": %d,
+		"breaker": {"failures": 5, "min_open": "50ms", "max_open": "500ms"}}, "rules": [%s,
 		{"name": "tight", "match": {"path": "/tight"}, "key": [{"query": "u"}], "limits": [
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, %s}]}]}`,
 		o.timeout, mode, 4096+o.reloads, strings.Join(rules, ","), long)

@@ -33,10 +33,12 @@ var (
 	aLog      = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 10, WindowMicros: 60e6}
 	aCounter  = algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 10, WindowMicros: 60e6}
 	aBucket   = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 60e6, Burst: 20}
-	aQueue    = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 60e6, Burst: 20, Queue: true, MaxDelayMicros: 6e6}
-	inSteps   = algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 60e6, Burst: 30, Steps: true}
-	ofZero    = algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
-	aSlots    = algo.Limit{Algorithm: algo.Concurrency, Units: 10, TTLMicros: 30e6}
+	aQueue    = algo.Limit{
+		Algorithm: algo.GCRA, Units: 10, WindowMicros: 60e6, Burst: 20, Queue: true, MaxDelayMicros: 6e6,
+	}
+	inSteps = algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 60e6, Burst: 30, Steps: true}
+	ofZero  = algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
+	aSlots  = algo.Limit{Algorithm: algo.Concurrency, Units: 10, TTLMicros: 30e6}
 )
 
 // TestEffectiveWindow: "t" by the definition of each algorithm.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/internal/envoycel"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
@@ -129,7 +130,7 @@ func skipped(c *config.Config) (notes []config.Mistake) {
 		}
 		sources := make([]string, len(lacks))
 		for k, component := range lacks {
-			sources[k] = sourceText(component)
+			sources[k] = explain.Lacking(component)
 		}
 		notes = append(notes, config.Mistake{
 			Path: "rules[" + strconv.Itoa(i) + "].key",
@@ -139,25 +140,6 @@ func skipped(c *config.Config) (notes []config.Mistake) {
 		})
 	}
 	return notes
-}
-
-// sourceText names where a component that may be absent gets its value.
-func sourceText(c *config.Component) string {
-	switch c.Source {
-	case config.FromHeader:
-		return "the header " + strconv.Quote(c.Name)
-	case config.FromCookie:
-		return "the cookie " + strconv.Quote(c.Name)
-	case config.FromQuery:
-		return "the query parameter " + strconv.Quote(c.Name)
-	case config.FromMetadata:
-		return "the metadata " + config.PathText(c.Path)
-	case config.FromProperty:
-		return "the property " + config.PathText(c.Path)
-	case config.FromBearer:
-		return "a bearer token"
-	}
-	return "a value of its expression"
 }
 
 // mayLack are the components of a rule's key without which the rule is skipped, and
@@ -170,22 +152,12 @@ func mayLack(c *config.Config, r *config.Rule) (all []*config.Component) {
 	for i := range r.Key {
 		k := &r.Key[i]
 		needless := demands(&r.Match, k) || catches(c, k)
-		if k.HasDefault || always(k.Source) || needless {
+		if k.HasDefault || explain.Lacking(k) == "" || needless {
 			continue
 		}
 		all = append(all, k)
 	}
 	return all
-}
-
-// always reports whether every request has it: one without a path is rare, and
-// matches few rules.
-func always(s config.Source) bool {
-	switch s {
-	case config.FromClientIP, config.FromPath, config.FromMethod, config.FromHost, config.FromConstant:
-		return true
-	}
-	return false
 }
 
 // demands reports whether the match holds for requests alone that have the component's value.

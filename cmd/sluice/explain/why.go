@@ -134,26 +134,30 @@ func parts(m *config.Match) []part {
 }
 
 // words say what a component of a key reads, and where it is absent, which flag provides it.
-var words = map[config.Source]struct{ value, absent string }{
-	config.FromHeader:   {"the header NAME", "header QUOTED (-H 'NAME: ...')"},
-	config.FromCookie:   {"the cookie NAME", "cookie QUOTED (-H 'cookie: NAME=...')"},
-	config.FromQuery:    {"the query parameter NAME", "query parameter QUOTED"},
-	config.FromClientIP: {"the client's address", "client_ip (--client-ip)"},
-	config.FromPath:     {"the path", "its source"},
-	config.FromMethod:   {"the method", "its source"},
-	config.FromHost:     {"the host", "its source"},
-	config.FromMetadata: {"PATH", "metadata LIST (--metadata)"},
-	config.FromProperty: {"PATH", "property PATH (--property PATH=...)"},
-	config.FromBearer:   {"the bearer token", "a bearer token (-H 'authorization: Bearer ...')"},
-	config.FromConstant: {"", "its source"},
-	config.FromExpr:     {"", "its expression has no value"},
+var words = map[config.Source]struct{ value, absent, lacking string }{
+	config.FromHeader:   {"the header NAME", "header QUOTED (-H 'NAME: ...')", "the header QUOTED"},
+	config.FromCookie:   {"the cookie NAME", "cookie QUOTED (-H 'cookie: NAME=...')", "the cookie QUOTED"},
+	config.FromQuery:    {"the query parameter NAME", "query parameter QUOTED", "the query parameter QUOTED"},
+	config.FromClientIP: {"the client's address", "client_ip (--client-ip)", ""},
+	config.FromPath:     {"the path", "its source", ""},
+	config.FromMethod:   {"the method", "its source", ""},
+	config.FromHost:     {"the host", "its source", ""},
+	config.FromMetadata: {"PATH", "metadata LIST (--metadata)", "the metadata JSON"},
+	config.FromProperty: {"PATH", "property PATH (--property PATH=...)", "the property JSON"},
+	config.FromBearer:   {"the bearer token", "a bearer token (-H 'authorization: Bearer ...')", "a bearer token"},
+	config.FromConstant: {"", "its source", ""},
+	config.FromExpr:     {"", "its expression has no value", "a value of its expression"},
 }
 
 // named puts a component's name into its words.
 func named(text string, c *config.Component) string {
 	return strings.NewReplacer("NAME", c.Name, "QUOTED", strconv.Quote(c.Name), "LIST", fmt.Sprintf("%q", c.Path),
-		"PATH", strings.Join(c.Path, ".")).Replace(text)
+		"PATH", strings.Join(c.Path, "."), "JSON", config.PathText(c.Path)).Replace(text)
 }
+
+// Lacking names what a request lacks that has no value for a component; "" of what every request has, but for
+// a path, which few rules need of one without.
+func Lacking(c *config.Component) string { return named(words[c.Source].lacking, c) }
 
 // Describe names a component's value; "" for a constant.
 func Describe(c *config.Component) string { return named(words[c.Source].value, c) }

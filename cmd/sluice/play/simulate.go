@@ -11,14 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/cmd/sluice/simulate"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -189,22 +187,8 @@ func (s *simulation) load(c *console.Console) (*input.Limiter, *rule.Set, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	return l, rules, s.takeContracts(c, l)
-}
-
-// takeContracts reads the file of contracts, if there is one.
-func (s *simulation) takeContracts(c *console.Console, l *input.Limiter) error {
-	contracts, err := s.contracts.Read(c, l)
-	if err != nil || len(contracts) == 0 {
-		return err
-	}
-	s.options.Contracts = map[string]simulate.Contract{}
-	for i := range contracts {
-		one := &contracts[i]
-		key := redis.AppendKey(nil, l.Config.Redis.KeyPrefix, []byte(one.Tag), algo.OverrideSuffix)
-		s.options.Contracts[string(key)] = simulate.Contract{Setting: one.Value, LifeMicros: one.Life.Microseconds()}
-	}
-	return nil
+	s.options.Contracts, err = s.contracts.Read(c, l)
+	return l, rules, err
 }
 
 // readLog reads the access log.

@@ -12,9 +12,11 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/decide"
+	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -28,19 +30,12 @@ type Options struct {
 	Hangs           []Period // Redis takes commands and answers nothing
 	Loses           bool     // what is away comes back empty
 	Seed            uint64
-	// Contracts are in force from the beginning, by their keys in Redis.
-	Contracts map[string]Contract
+	Contracts       []live.Contract // in force from the beginning
 	// Expressions are those that the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
 	// Refused is told of each request of a log, by its place in it, that a rule has refused, and
 	// whom the rule counts; nil: no function is.
 	Refused func(number int, rule, tag string)
-}
-
-// Contract is an override of an identity.
-type Contract struct {
-	Setting    string
-	LifeMicros int64 // 0: without end
 }
 
 // Period is a part of the time.
@@ -100,8 +95,10 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		end:    epochMicros + from.durationMicros(),
 		server: newServer(rules, max(1, o.Shards)),
 	}
-	for key, c := range o.Contracts {
-		w.server.twin.Set(key, c.Setting, c.LifeMicros, w.now)
+	for i := range o.Contracts {
+		c := &o.Contracts[i]
+		key := redis.AppendKey(nil, cfg.Redis.KeyPrefix, []byte(c.Tag), algo.OverrideSuffix)
+		w.server.twin.Set(string(key), c.Value, c.Life.Microseconds(), w.now)
 	}
 	w.tally = newTally(w)
 	for range o.Envoys {

@@ -4,6 +4,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -221,10 +222,7 @@ func Units(number, unit string) string {
 
 // Identity is an identity as tables have it.
 func Identity(identity string) string {
-	if identity == "" {
-		return "(everybody)"
-	}
-	return identity
+	return cmp.Or(identity, "(everybody)")
 }
 
 // Count writes a number of things, such as "1 limit" and "2 limits".

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -51,12 +52,7 @@ func snake(name string) string {
 }
 
 func (c limiting) entry(n node, action, cluster string) (entry, bool) {
-	key := func(fallback string) string {
-		if k := n.get("descriptor_key").text(); k != "" {
-			return k
-		}
-		return fallback
-	}
+	key := func(fallback string) string { return cmp.Or(n.get("descriptor_key").text(), fallback) }
 	switch action {
 	case "generic_key":
 		return c.plain(n, entry{key: key("generic_key"), static: true, value: n.get("descriptor_value").text()})

@@ -49,10 +49,7 @@ func (c *converter) name(parts ...string) string {
 			kept = append(kept, p)
 		}
 	}
-	base := strings.Join(kept, "-")
-	if base == "" {
-		base = "all"
-	}
+	base := cmp.Or(strings.Join(kept, "-"), "all")
 	base = base[:min(len(base), 100)]
 	name := base
 	for i := 2; c.names[name]; i++ {

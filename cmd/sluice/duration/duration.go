@@ -2,6 +2,7 @@
 package duration
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,10 +21,7 @@ func Parse(text string) (time.Duration, error) {
 		if err != nil || n > maxDays {
 			return 0, wrong(text)
 		}
-		rest, days = after, int(n)
-		if rest == "" {
-			rest = "0s"
-		}
+		rest, days = cmp.Or(after, "0s"), int(n)
 	}
 	d, err := time.ParseDuration(rest)
 	if err != nil || d < 0 || d > maxDays*24*time.Hour || strings.ContainsAny(rest, "+-") {

@@ -4,6 +4,7 @@ package find
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -251,10 +252,7 @@ func WasmFilter(n *yaml.Node) *yaml.Node {
 
 // filter takes the configuration of a Wasm filter.
 func (f *finder) filter(config *yaml.Node) {
-	name := yamltree.Text(config, "name")
-	if name == "" {
-		name = yamltree.Text(config, "root_id")
-	}
+	name := cmp.Or(yamltree.Text(config, "name"), yamltree.Text(config, "root_id"))
 	in := fmt.Sprintf("Wasm filter %q", name)
 	if IsBridge(config) && !looksLikePlugin(unwrap(yamltree.Get(config, "configuration"))) {
 		f.found = append(f.found, Found{

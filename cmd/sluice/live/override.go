@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,17 +141,14 @@ func (s *session) printOverrides(all []Overridden) error {
 	rows := [][]string{{"RULE", "IDENTITY", "OVERRIDE", "FOR ANOTHER", "REASON"}}
 	for i := range all {
 		o := &all[i]
-		left, value, rule := "(without end)", o.Value, o.Rule
+		left, value := "(without end)", o.Value
 		if o.ForMicros >= 0 {
 			left = console.Wait(o.ForMicros)
 		}
 		if !s.isValid(o) {
 			value += " (not valid)"
 		}
-		if rule == "" {
-			rule = "(unknown)"
-		}
-		rows = append(rows, []string{rule, console.Identity(o.Identity), value, left, o.Reason})
+		rows = append(rows, []string{cmp.Or(o.Rule, "(unknown)"), console.Identity(o.Identity), value, left, o.Reason})
 	}
 	return s.Table(rows)
 }

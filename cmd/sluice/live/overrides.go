@@ -109,8 +109,13 @@ func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
 			for i := range some {
 				s := &some[i]
 				name := c.key([]byte(s.Tag), algo.OverrideSuffix)
-				store(ctx, p, name, s.Value, s.Life)
-				store(ctx, p, name+reasonSuffix, s.Reason, s.Life)
+				for _, pair := range [][2]string{{name, s.Value}, {name + reasonSuffix, s.Reason}} {
+					if pair[1] == "" {
+						p.Del(ctx, pair[0])
+					} else {
+						p.Set(ctx, pair[0], pair[1], s.Life)
+					}
+				}
 			}
 			return nil
 		})
@@ -119,15 +124,6 @@ func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
 		}
 	}
 	return nil
-}
-
-// store sets a key, or removes it where it has no value.
-func store(ctx context.Context, p redis.Pipeliner, name, value string, life time.Duration) {
-	if value == "" {
-		p.Del(ctx, name)
-	} else {
-		p.Set(ctx, name, value, life)
-	}
 }
 
 // Unblock takes an override, and a penalty, away. It returns how many there were.
@@ -242,25 +238,10 @@ func keep(best []Top, identity string, statuses []Status, count int) []Top {
 	return best[:min(len(best), count)]
 }
 
-// eachPrimary calls f for Redis, or for each primary of a Redis Cluster, one after
-// the other.
-func (c *Client) eachPrimary(ctx context.Context, f func(redis.Cmdable) error) error {
-	cluster, ok := c.redis.(*redis.ClusterClient)
-	if !ok {
-		return f(c.redis)
-	}
-	var one sync.Mutex
-	return cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		one.Lock()
-		defer one.Unlock()
-		return f(node)
-	})
-}
-
 // eachKey calls f with the keys that match a pattern, some at a time and some of them twice, of each
 // primary.
 func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
-	return c.eachPrimary(ctx, func(node redis.Cmdable) error {
+	walk := func(node redis.Cmdable) error {
 		seen := map[uint64]bool{}
 		for cursor := uint64(0); ; {
 			names, next, err := node.Scan(ctx, cursor, pattern, c.options.KeysInAScanStep).Result()
@@ -283,6 +264,16 @@ func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []str
 			case <-time.After(c.options.PauseOfScan):
 			}
 		}
+	}
+	cluster, ok := c.redis.(*redis.ClusterClient)
+	if !ok {
+		return walk(c.redis)
+	}
+	var one sync.Mutex // primaries are walked one after the other
+	return cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		one.Lock()
+		defer one.Unlock()
+		return walk(node)
 	})
 }
 

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -144,10 +145,7 @@ func (all *advice) print(c *console.Console, name string) error {
 	rows := [][]string{{"LIMIT", "WHAT", "IDENTITIES", "P50", "P90", "P99", "P99.9", "MAX", "SUGGESTED"}}
 	for i := range all.Limits {
 		s := &all.Limits[i]
-		suggested := console.Whole(s.Suggested)
-		if s.Why != "" {
-			suggested = s.Why
-		}
+		suggested := cmp.Or(s.Why, console.Whole(s.Suggested))
 		rows = append(rows, []string{
 			s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window, s.Unit), console.Whole(int64(s.Identities)),
 			console.Whole(s.P50), console.Whole(s.P90), console.Whole(s.P99), console.Whole(s.P999), console.Whole(s.Max),

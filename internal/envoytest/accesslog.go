@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -34,14 +35,19 @@ func (e *Envoy) AccessLog() []Entry {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		e.t.Fatal(err)
 	}
-	var entries []Entry
+	return ParseEntries(e.t, text)
+}
+
+// ParseEntries reads an access log.
+func ParseEntries(t testing.TB, text []byte) (entries []Entry) {
+	t.Helper()
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(line, "\n") {
 			break // still being written
 		}
 		var entry Entry
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			e.t.Fatalf("access log line %q: %v", line, err)
+			t.Fatalf("access log line %q: %v", line, err)
 		}
 		entries = append(entries, entry)
 	}

@@ -87,6 +87,15 @@ func (s *Server) States(nowMicros int64, yield func(key string, state algo.State
 	}
 }
 
+// Keys calls yield for each key that is there, in no order, as KEYS does.
+func (s *Server) Keys(nowMicros int64, yield func(key string)) {
+	for key, v := range s.values {
+		if v.expiresMicros == 0 || v.expiresMicros > nowMicros {
+			yield(key)
+		}
+	}
+}
+
 // Receive runs whole commands, and appends their replies.
 func (s *Server) Receive(dst, commands []byte, nowMicros int64) []byte {
 	for len(commands) > 0 {

@@ -1,0 +1,49 @@
+// Package scenario plays tests that are text: a configuration, requests, and what a client gets.
+// The files are in testdata, one for each family. A driver plays them in its world: package plugin
+// as Go and as the built wasm, on virtual time, and e2e on a real Envoy, where all
+// scenarios share one process and one Redis. Each world plays them with Redis and without.
+//
+//	# Of two requests an hour the third is rejected.
+//	config
+//	{"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+//		{"algorithm": "gcra", "limit": 2, "window": "1h"}]}]}
+//	----
+//
+//	request
+//	GET / x-user:ann
+//	GET / x-user:ann
+//	GET / x-user:ann
+//	GET / x-user:"bob or cy"
+//	----
+//	200 allowed limit=2 remaining=1 reset=1800
+//	200 allowed limit=2 remaining=0 reset=3600
+//	429 limited:r limit=2 remaining=0 reset=3600 retry-after=1800
+//	200 allowed limit=2 remaining=1 reset=1800
+//
+// A block is a command, its input, "----", and the output up to a blank line
+// (github.com/cockroachdb/datadriven). The commands are:
+//
+//   - config begins a scenario. Its rules' names are its own among the scenarios of the file. Every
+//     world plays it twice: "redis" is added to the configuration, with "failure" "deny" unless it says
+//     otherwise, or it is not. store=redis or store=local plays it once. virtual keeps it off
+//     Envoy: its answers depend on the time of day, or time passes in it. no-seconds leaves "reset",
+//     "retry-after" and "t" out of its outputs. with=(...) names what is around the limiter:
+//     [Surroundings].
+//   - request sends requests one after the other, "METHOD PATH name:value ...", where a value with
+//     blanks stands in quotes. The answer is the status, what the access log says, the header
+//     fields that Sluice sets, by short names, and any others as they are. show=(body,upstream) adds
+//     the body of Sluice's own answers and the request that the upstream has got. A line "time
+//     1m30s" between requests lets that pass.
+//   - upstream has the upstream answer "STATUS name:value ..." from then on, in place of 200.
+//   - redis runs commands, one a line, and shows their replies. Keys begin with "rl:". Worlds in
+//     memory know KEYS, SET and DEL.
+//   - fault is "redis down" or "redis up"; virtual only.
+//   - log shows the lines that the plugin has logged since the scenario began; virtual only.
+//
+// Seconds count down while a real Envoy plays: there "reset", "retry-after" and "t" may be less than
+// is written by what the scenario has taken.
+//
+// To renew the outputs after a change, and then read the difference:
+//
+//	go test ./plugin -run TestScenarios -rewrite
+package scenario

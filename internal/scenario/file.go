@@ -1,0 +1,195 @@
+package scenario
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// Store is where limits are counted.
+type Store string
+
+// The stores.
+const (
+	Redis Store = "redis"
+	Local Store = "local" // the embedded store
+)
+
+// Surroundings are what may be around the limiter, by the names that with=(...) has.
+var Surroundings = map[string]string{
+	"raw-paths":   "Envoy leaves paths as clients write them",
+	"trusted-hop": "one proxy in front: the client's address is the last one in x-forwarded-for",
+	"claims":      "a filter has left metadata, as jwt_authn and mcp do",
+	"tenant":      "a filter leaves x-tenant as the metadata tenants, name",
+	"economy":     "requests with x-quota take a route whose answer is 202",
+}
+
+// Claims is the metadata that with=claims leaves.
+func Claims() (metadata map[string]any) {
+	const text = `{
+		"envoy.filters.http.jwt_authn": {"payload": {"sub": "ann", "tier": 2, "limit": 5, "cost": 2.7, "text": "3",
+			"plan": "pro", "staff": true, "huge": 1e300, "below": -1}},
+		"envoy.filters.http.mcp": {"method": "tools/call", "params": {"name": "search"}}}`
+	if err := json.Unmarshal([]byte(text), &metadata); err != nil {
+		panic(err)
+	}
+	return metadata
+}
+
+// Has reports whether a surrounding is there.
+func (c *Config) Has(surrounding string) bool { return slices.Contains(c.With, surrounding) }
+
+// Rewriting says that the outputs are to be renewed.
+func Rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
+
+// File is one file of scenarios.
+type File struct {
+	Name    string // without directory and extension
+	Configs []*Config
+
+	path string
+}
+
+// Config is the configuration of one scenario in one store.
+type Config struct {
+	Name  string // its own in all files
+	Store Store
+	With  []string // Surroundings
+	// Prefix begins the keys in Redis.
+	Prefix  string
+	Virtual bool
+
+	noSeconds bool
+	members   string // of the configuration, without the brace that opens it
+	number    int    // of the scenario, in its file
+}
+
+// has reports whether the configuration has a member.
+func (c *Config) has(name string) bool {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal([]byte("{"+c.members), &members) // Load finds mistakes
+	return members[name] != nil
+}
+
+// JSON is the configuration as the plugin reads it.
+func (c *Config) JSON() string {
+	text := "{"
+	if c.Store == Redis && !c.has("redis") {
+		text += fmt.Sprintf(`"redis": {"cluster": "redis", "timeout": "10s", "key_prefix": %q}, `, c.Prefix)
+		if !c.has("failure") {
+			text += `"failure": {"mode": "deny"}, `
+		}
+	}
+	return text + c.members
+}
+
+// Files reads all files.
+func Files(t *testing.T) (files []*File) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(testenv.Root(t), "internal/scenario/testdata/*.txt"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, path := range paths {
+		f := &File{Name: strings.TrimSuffix(filepath.Base(path), ".txt"), path: path}
+		f.read(t)
+		files = append(files, f)
+	}
+	return files
+}
+
+// read finds the configurations.
+func (f *File) read(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]string{} // where they are, by name
+	datadriven.RunTestFromString(t, string(text), func(t *testing.T, d *datadriven.TestData) string {
+		t.Helper()
+		if d.Cmd == "config" {
+			f.add(t, d, rules)
+		}
+		isVirtual := len(f.Configs) > 0 && f.Configs[len(f.Configs)-1].Virtual
+		if needs := d.Cmd == "log" || d.Cmd == "fault" || strings.Contains("\n"+d.Input, "\ntime "); needs && !isVirtual {
+			t.Fatalf("%s: a scenario with a fault or a log, or in which time passes, is virtual", f.at(d))
+		}
+		return d.Expected
+	})
+}
+
+func (f *File) add(t *testing.T, d *datadriven.TestData, rules map[string]string) {
+	t.Helper()
+	at := f.at(d)
+	c := Config{number: 1, members: strings.TrimPrefix(d.Input, "{")}
+	if n := len(f.Configs); n > 0 {
+		c.number = f.Configs[n-1].number + 1
+	}
+	stores := []Store{Redis, Local}
+	for _, arg := range d.CmdArgs {
+		switch {
+		case arg.Key == "virtual":
+			c.Virtual = true
+		case arg.Key == "no-seconds":
+			c.noSeconds = true
+		case arg.Key == "store" && len(arg.Vals) == 1 && slices.Contains(stores, Store(arg.Vals[0])):
+			stores = []Store{Store(arg.Vals[0])}
+		case arg.Key == "with":
+			c.With = arg.Vals
+		default:
+			t.Fatalf("%s: what is %q?", at, arg.String())
+		}
+	}
+	for _, w := range c.With {
+		if Surroundings[w] == "" {
+			t.Fatalf("%s: with=%s: want one of %q", at, w, slices.Sorted(maps.Keys(Surroundings)))
+		}
+	}
+	for _, name := range ruleNames(c.members) {
+		if first := rules[name]; first != "" {
+			t.Fatalf("%s: the scenario at %s has a rule %q, too", at, first, name)
+		}
+		rules[name] = at
+	}
+	for _, store := range stores {
+		one := c
+		one.Name = fmt.Sprintf("%s-%d-%s", f.Name, c.number, store)
+		one.Prefix, one.Store = "rl-"+one.Name, store
+		f.Configs = append(f.Configs, &one)
+	}
+}
+
+// at is where a block begins.
+func (f *File) at(d *datadriven.TestData) string {
+	return strings.Replace(d.Pos, "<string>", f.path, 1)
+}
+
+func ruleNames(members string) (names []string) {
+	var config struct{ Rules []struct{ Name string } }
+	_ = json.Unmarshal([]byte("{"+members), &config)
+	for _, r := range config.Rules {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// config is the configuration of a scenario in a store; nil: it is for the other one.
+func (f *File) config(number int, store Store) *Config {
+	for _, c := range f.Configs {
+		if c.number == number && c.Store == store {
+			return c
+		}
+	}
+	return nil
+}

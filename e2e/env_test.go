@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,14 @@ const patient = `"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"m
 
 // long is a window in which next to nothing is restored while a test runs.
 const long = `"window": "366d"`
+
+// Limits and members of configurations that many tests have.
+const (
+	oneLimit      = `"limits": [{"algorithm": "gcra", "limit": 1, "window": "1h"}]`
+	hundred       = `"limits": [{"algorithm": "gcra", "limit": 100, "window": "1h"}]`
+	bothHeaders   = `"headers": ["x-ratelimit", "draft"], `
+	limitedStatus = http.StatusTooManyRequests
+)
 
 // setting is one Envoy with a Redis and an upstream of its own.
 type setting struct {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -29,109 +27,6 @@ func economy(c *envoyconf.Config) {
   name: ordinary
   route: {cluster: upstream}
 `, economyStatus)))
-}
-
-// overScenarios are the fates of requests that are over a limit. Two stores play them.
-var overScenarios = []scenario{
-	{
-		name: "headers",
-		rules: `{"name": "headers", "match": {"path": {"prefix": "/headers"}}, "over": {"set_headers": {"x-quota": "over"}},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]}`,
-		steps: []step{
-			{want: want{Outcome: "allowed", Remaining: "0"}},
-			{want: want{
-				Status: economyStatus, Outcome: "over:headers", Limit: "1", Remaining: "0", RetryAfter: missing,
-				Policy: `"headers";q=1;w=31622400`, RateLimit: `"headers";r=0;t=31622400`,
-			}},
-		},
-	},
-	{
-		name: "cost",
-		rules: `{"name": "cost", "match": {"path": {"prefix": "/cost"}}, "over": {"set_headers": {"x-quota": "over"}},
-			"cost": {"header": "x-cost"},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}]}`,
-		steps: []step{
-			{request: request{headers: []string{"x-cost: 2"}}, want: want{Outcome: "allowed", Remaining: "3"}},
-			{
-				request: request{headers: []string{"x-cost: 4"}}, // charges nothing
-				want:    want{Status: economyStatus, Outcome: "over:cost", Remaining: "0"},
-			},
-			{request: request{headers: []string{"x-cost: 3"}}, want: want{Outcome: "allowed", Remaining: "0"}},
-		},
-	},
-	{
-		name: "paid",
-		rules: `{"name": "paid", "match": {"path": {"prefix": "/paid"}}, "cost": 2, "over": {"limits": [
-				{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "300d"}]},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, ` + long + `}]}`,
-		steps: []step{
-			{want: want{Outcome: "allowed", Remaining: "1", RateLimit: `"paid";r=1;t=31622400`}},
-			{want: want{
-				Outcome: "over:paid", Limit: "3", Remaining: "0", RetryAfter: missing,
-				RateLimit: `"paid";r=0;t=31622400, "paid-over";r=1;t=25920000`,
-			}},
-			{want: want{
-				Status: http.StatusTooManyRequests, Outcome: "limited:paid", RetryAfter: "25920000",
-				RateLimit: `"paid";r=1;t=25920000, "paid-over";r=1;t=25920000`,
-			}},
-		},
-	},
-	{
-		name: "both",
-		rules: `{"name": "both", "match": {"path": {"prefix": "/both"}},
-				"over": {"set_headers": {"x-quota": "paid"}, "limits": [
-				{"name": "both-credits", "algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d"}]},
-				"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]},
-			{"name": "both-hard", "match": {"path": {"prefix": "/both/hard"}},
-				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1d"}]}`,
-		steps: []step{
-			{want: want{Status: economyStatus, Outcome: "over:both"}},
-			{request: request{path: "/hard"}, want: want{Status: economyStatus, Outcome: "over:both"}},
-			{
-				request: request{path: "/hard"}, // the credit is given back
-				want:    want{Status: http.StatusTooManyRequests, Outcome: "limited:both-hard", RetryAfter: "86400"},
-			},
-			{want: want{Status: economyStatus, Outcome: "over:both"}},
-			{want: want{Status: http.StatusTooManyRequests, Outcome: "limited:both", RetryAfter: "86400"}},
-		},
-	},
-}
-
-func TestOver(t *testing.T) {
-	t.Parallel()
-	runScenarios(t, `"headers": ["x-ratelimit", "draft"], `, envoytest.Options{Edit: economy}, overScenarios)
-}
-
-// TestNoOtherSetsTheHeader: a client that brings the header, more than once or with an
-// underscore, loses it before rules are matched, and the route is chosen anew. What it may send
-// stays.
-func TestNoOtherSetsTheHeader(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [
-		{"name": "forged", "match": {"headers": {"x-quota": {"present": true}}},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, "window": "1d"}]},
-		{"name": "quota", "key": [{"header": "x-user"}], "over": {"set_headers": {"x-quota": "over", "x-a-b": "c"}},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 3, "window": "1d"}]}]}`,
-		envoytest.Options{Edit: economy})
-	for i, headers := range [][]string{
-		{"x-quota: over"}, {"X-Quota: a", "x-quota: b", "x_quota: c", "X_A-b: d", "x-a_b: e"}, {"x-quota2: f", "x-quot: g"},
-	} {
-		r := get(t, s.URL, append(headers, "x-user: u")...)
-		testenv.Same(t, fmt.Sprintf("%q: status", headers), r.status, http.StatusOK)
-		testenv.Same(t, fmt.Sprintf("%q: left of the route's", headers), r.header.Get("x-ratelimit-remaining"),
-			fmt.Sprint(2-i))
-	}
-	for i, want := range [][]string{nil, nil, {"X-Quot", "X-Quota2"}} {
-		var got []string
-		for name := range s.upstream.Requests()[i].Header {
-			if like := strings.ReplaceAll(strings.ToLower(name), "_", "-"); strings.HasPrefix(like, "x-quo") || like == "x-a-b" {
-				got = append(got, name)
-			}
-		}
-		slices.Sort(got)
-		testenv.SameList(t, fmt.Sprintf("request %d: headers that came through", i), got, want)
-	}
-	testenv.Same(t, "over: status", get(t, s.URL, "x-quota: forged", "x-user: u").status, economyStatus)
 }
 
 // overRules are a quota of 100 that sets a header, and one that credits of 50 follow.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,6 +91,24 @@ func TestClientAddress(t *testing.T) {
 				t.Errorf("keys %q, want %s", keys, test.want)
 			}
 		})
+	}
+}
+
+// TestManyNetworks: a rule for ten thousand networks, behind one trusted hop.
+func TestManyNetworks(t *testing.T) {
+	t.Parallel()
+	var many []string
+	for i := range 10_000 {
+		many = append(many, fmt.Sprintf(`"10.%d.%d.0/24"`, i/256, i%256))
+	}
+	s := start(t, `{"rules": [{"name": "many", "match": {"client_ip": [`+strings.Join(many, ",")+`]}, `+hundred+`}]}`,
+		envoytest.Options{
+			Redis: []string{},
+			Edit:  func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/xff_num_trusted_hops", 1) },
+		})
+	for i, address := range []string{"10.39.15.255", "10.39.16.0", "10.0.0.0"} {
+		r := get(t, s.URL, "x-forwarded-for: "+address)
+		testenv.Same(t, address+": remaining", r.header.Get("x-ratelimit-remaining"), []string{"99", "", "98"}[i])
 	}
 }
 

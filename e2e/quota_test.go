@@ -147,19 +147,6 @@ func TestBurstWaits(t *testing.T) {
 	expectEven(t, d, begin, "0", "1", "2", "3", "4")
 }
 
-// TestSteps: a bucket that is refilled each hour admits its burst, and says when it is full again.
-func TestSteps(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"headers": ["draft"], "rules": [{"name": "r", "limits": [
-		{"algorithm": "token_bucket", "refill": "step", "limit": 3, "window": "366d", "burst": 7}]}]}`,
-		envoytest.Options{})
-	got := burst(t, 12, 12, []string{s.URL})
-	testenv.Same(t, "the number of 200", got[http.StatusOK], 7)
-	r := get(t, s.URL)
-	testenv.Same(t, "the policy", r.header.Get("ratelimit-policy"), `"r";q=7;w=94867200`) // three steps
-	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
-}
-
 // TestQuotaOverTwoEnvoys: on either Envoy a caller reads the sum of what both have charged, to the
 // organisation and to the caller.
 func TestQuotaOverTwoEnvoys(t *testing.T) {

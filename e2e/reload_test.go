@@ -169,3 +169,15 @@ func TestRedisRestartUnderLoad(t *testing.T) {
 		t.Errorf("worst latency %v: a request was stuck", l.worst)
 	}
 }
+
+// TestExpressionRefused: Envoy refuses a configuration whose text it does not
+// compile, and the log says which.
+func TestExpressionRefused(t *testing.T) {
+	t.Parallel()
+	log := envoytest.RefusedAtStart(t, envoytest.Options{Redis: []string{}, Plugin: `{"rules": [{"name": "r",
+		"match": {"expr": "1) || (1"}, ` + hundred + `}]}`})
+	const want = `sluice: rules[0].match.expr: "1) || (1" is not an expression that Envoy compiles`
+	if !strings.Contains(log, want) {
+		t.Errorf("the log lacks %q:\n%s", want, log)
+	}
+}

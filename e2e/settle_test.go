@@ -306,3 +306,18 @@ func leaveEarly(t *testing.T, s *setting, path string, headers ...string) {
 		t.Fatal("the answer came before the client had left")
 	}
 }
+
+// withClaims puts a filter before Sluice that leaves metadata, with numbers, as
+// jwt_authn and mcp do.
+var withClaims = before(setClaims)
+
+const setClaims = `
+- name: set_metadata
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+    metadata:
+    - metadata_namespace: envoy.filters.http.jwt_authn
+      value: {payload: {sub: ann, limit: 5, cost: 2.7, text: "3", plan: pro, staff: true, huge: 1e300, below: -1}}
+    - metadata_namespace: envoy.filters.http.mcp
+      value: {method: tools/call, params: {name: search}}
+`

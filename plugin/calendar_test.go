@@ -8,27 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// The embedded store's days are those of a zone: the one in which clocks go forward
-// has 23 hours.
-func TestCalendarDays(t *testing.T) {
-	t.Parallel()
-	const toSaturdayNoon = 27 * 24 * time.Hour // the tests' clock begins at noon of the 1st of March 2026
-	day := func(remaining, w, reset int) []member { return []member{{"daily", 2, w, remaining, reset}} }
-	scenario{
-		name: "days of 24 and of 23 hours",
-		config: `"headers": ["draft"], "rules": [{"name": "daily", "limits": [
-			{"algorithm": "fixed_window", "limit": 2, "window": "day", "timezone": "Europe/Berlin"}]}]`,
-		steps: []step{
-			{after: toSaturdayNoon, want: result{Status: 200, Outcome: "allowed", Draft: day(1, 86400, 11*3600)}},
-			{after: 11*time.Hour - time.Second, want: result{Status: 200, Outcome: "allowed", Draft: day(0, 86400, 1)}},
-			{want: result{Status: 429, Outcome: "limited:daily", Draft: day(0, 86400, 1), RetryAfter: 1}},
-			{after: time.Second, want: result{Status: 200, Outcome: "allowed", Draft: day(1, 82800, 23*3600)}},
-			{after: 23*time.Hour - time.Millisecond, want: result{Status: 200, Outcome: "allowed", Draft: day(0, 82800, 1)}},
-			{after: time.Millisecond, want: result{Status: 200, Outcome: "allowed", Draft: day(1, 86400, 86400)}},
-		},
-	}.run(t)
-}
-
 // A worker whose clock is months behind Redis' asks once more, within one check, and
 // knows the time from then on.
 func TestCalendarOfRedisTime(t *testing.T) {
@@ -56,42 +35,6 @@ func TestCalendarOfRedisTime(t *testing.T) {
 			t.Errorf("keys %q, want %q", got, want)
 		}
 	})
-}
-
-// A calendar's limit may come with the request, and be a tier's: tiers of other zones
-// count apart.
-func TestCalendarTiers(t *testing.T) {
-	t.Parallel()
-	plan := func(name, limit string) []string { return []string{"x-plan", name, "x-limit", limit} }
-	scenario{
-		name: "months from the 31st, and years",
-		config: `"headers": ["draft"], "rules": [{"name": "plan", "limits_by": {"source": {"header": "x-plan"}, "values": {
-			"month": [{"algorithm": "fixed_window", "window": "month", "starts": 31,
-				"limit": {"header": "x-limit", "default": 1, "max": 10}}],
-			"year": [{"algorithm": "fixed_window", "window": "year", "timezone": "Asia/Tokyo", "limit": 5}]}}}]`,
-		steps: []step{
-			{
-				headers: plan("month", "3"),
-				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 3, 31 * 86400, 2, 29*86400 + 43200}}},
-			},
-			{
-				headers: plan("month", "2"),
-				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 2, 31 * 86400, 0, 29*86400 + 43200}}},
-			},
-			{
-				headers: plan("year", "2"),
-				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 5, 365 * 86400, 4, 305*86400 + 3*3600}}},
-			},
-			{
-				headers: plan("month", "9"),
-				want:    result{Status: 200, Outcome: "allowed", Draft: []member{{"plan", 9, 31 * 86400, 6, 29*86400 + 43200}}},
-			},
-			{
-				headers: plan("month", "0"),
-				want:    result{Status: 429, Outcome: "limited:plan", Draft: []member{{"plan", 0, 31 * 86400, 0, 0}}},
-			},
-		},
-	}.run(t)
 }
 
 // A check may be for another time and for another factor, too.

@@ -15,66 +15,6 @@ func expressed(fields string) string {
 		{"algorithm": "fixed_window", "limit": 2, "window": "1h", "anchor": "first_request"}]}]}`
 }
 
-func TestExpressions(t *testing.T) {
-	t.Parallel()
-	claims := map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
-		"envoy.filters.http.jwt_authn": map[string]any{"payload": map[string]any{"sub": "alice", "cost": 2.0, "text": "2"}},
-	}}}
-	const (
-		payload = `metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']`
-		writes  = `request.headers['x-plan'] == 'free' && request.method in ['GET', 'PUT']`
-		all     = "allowed allowed limited:a"
-		first   = "allowed limited:a limited:a"
-		none    = "none none none"
-	)
-	for _, tt := range []struct {
-		name, fields string
-		plan         string // the header x-plan, if there is one
-		want         string // outcomes of three requests
-	}{
-		{name: "a match that holds", fields: `"match": {"expr": "` + writes + `"}`, plan: "free", want: all},
-		{name: "a match that does not hold", fields: `"match": {"expr": "` + writes + `"}`, plan: "pro", want: none},
-		{name: "a match without a value", fields: `"match": {"expr": "` + writes + `"}`, want: none},
-		{name: "a match that is not a bool", fields: `"match": {"expr": "'true'"}`, want: none},
-		{name: "not", fields: `"match": {"not": {"expr": "` + writes + `"}}`, want: all},
-		{name: "a comment", fields: `"match": {"expr": "true // or not"}`, want: all},
-		{name: "beside another field", fields: `"match": {"expr": "true", "methods": ["POST"]}`, want: none},
-		{name: "a key", fields: `"key": [{"expr": "` + payload + `['sub']"}]`, want: all},
-		{name: "a key that is a number", fields: `"key": [{"expr": "` + payload + `['cost']"}]`, want: all},
-		{name: "a key without a value", fields: `"key": [{"expr": "request.headers['x-none']"}]`, want: none},
-		{name: "a key that is null", fields: `"key": [{"expr": "null"}]`, want: none},
-		{name: "a default", fields: `"key": [{"expr": "request.headers['x-none']", "default": "x"}]`, want: all},
-		{name: "a cost", fields: `"cost": {"expr": "` + payload + `['cost']", "max": 2}`, want: first},
-		{name: "a cost that is text", fields: `"cost": {"expr": "` + payload + `['text']", "max": 2}`, want: first},
-		{name: "a cost that is rounded", fields: `"cost": {"expr": "1.9", "max": 2}`, want: all},
-		{name: "a cost above max", fields: `"cost": {"expr": "1e300", "max": 2}`, want: first},
-		{name: "a cost below 0", fields: `"cost": {"expr": "-1", "max": 2}`, want: all},
-		{name: "a cost without a value", fields: `"cost": {"expr": "request.headers['x-none']", "max": 2}`, want: all},
-		{name: "a cost that is infinite", fields: `"cost": {"expr": "1.0 / 0.0", "max": 2}`, want: all},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				w.attributes = claims
-				i := w.load(expressed(tt.fields))
-				var got []string
-				for range 3 {
-					var headers []string
-					if tt.plan != "" {
-						headers = []string{"x-plan", tt.plan}
-					}
-					x := i.get("/", headers...)
-					got = append(got, x.outcome())
-					x.End()
-				}
-				if got := strings.Join(got, " "); got != tt.want {
-					t.Errorf("outcomes are %q, want %q", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
 // A text that Envoy does not compile refuses the configuration.
 func TestExpressionsThatDoNotCompile(t *testing.T) {
 	t.Parallel()

@@ -135,65 +135,6 @@ func TestSeveralSlotsInOneCheck(t *testing.T) {
 	})
 }
 
-// TestGuaranteeInBothStores: whoever asks the embedded store alone is told of a guarantee and its pool
-// what Redis says. Of two waits the client is told the shorter one, and a debt of one capacity binds all.
-func TestGuaranteeInBothStores(t *testing.T) {
-	t.Parallel()
-	const fleet = `{"name": "fleet", "key": [], "cost": {"header": "x-cost", "default": 1, "max": 2}, "limits": [
-		{"name": "pool", "algorithm": "token_bucket", "limit": 4, "window": "4h"},
-		{"name": "tenant", "algorithm": "gcra", "limit": 2, "window": "1h", "burst": 2,
-			"per": [{"header": "x-tenant"}], "guarantee": true}]}`
-	const hour = 3600
-	guaranteed := func(left, reset int) result {
-		return result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: left, Reset: reset}
-	}
-	borrowed := func(left, reset int) result {
-		return result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: left, Reset: reset}
-	}
-	refused := func(wait, reset int) result {
-		return result{Status: 429, Outcome: "limited:fleet", Limit: 4, Reset: reset, RetryAfter: wait}
-	}
-	for _, store := range []string{"Redis", "embedded"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				settle, config := func() {}, `{"rules": [`+fleet+`]}`
-				if store == "Redis" {
-					r := w.startRedis()
-					settle, config = func() { r.settle() }, withRedis(fleet)
-				}
-				i := w.load(config)
-				for n, step := range []struct {
-					tenant, cost string
-					want         result
-				}{
-					{"f", "1", guaranteed(1, hour/2)},
-					{"f", "1", guaranteed(0, hour)},
-					{"f", "1", borrowed(1, 3*hour)},
-					{"f", "1", borrowed(0, 4*hour)},
-					{"f", "1", refused(hour/2, 4*hour)},
-					{"b", "1", guaranteed(1, hour/2)},
-					{"b", "1", guaranteed(0, hour)},
-					{"b", "1", refused(hour/2, 6*hour)},
-					{"", "1", refused(3*hour, 6*hour)},
-					{"c", "1", guaranteed(1, hour/2)},
-					{"d", "2", refused(hour, 7*hour)}, // There is room for one unit of debt more.
-					{"c", "1", guaranteed(0, hour)},
-					{"d", "1", refused(hour, 8*hour)}, // The pool owes as much as it holds.
-				} {
-					headers := []string{"x-cost", step.cost}
-					if step.tenant != "" {
-						headers = append(headers, "x-tenant", step.tenant)
-					}
-					x := i.get("/", headers...)
-					settle()
-					w.expect(fmt.Sprintf("request %d, of %q", n+1, step.tenant), x.end(), step.want)
-				}
-			})
-		})
-	}
-}
-
 // TestGuaranteeIsRemembered: whom guarantee and pool have refused is refused again without a call, as
 // long as the shorter of the two waits. Other tenants are asked about, and so is another cost.
 func TestGuaranteeIsRemembered(t *testing.T) {

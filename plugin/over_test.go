@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -90,29 +89,6 @@ func TestOverAndRedirects(t *testing.T) {
 	})
 }
 
-// Under the top-level shadow nothing is set; a client can still not claim to be over.
-func TestOverInShadow(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"mode": "shadow", "rules": [` + overAndCredits + `]}`)
-		i.get("/", client("x")...).end()
-		x := i.get("/", append(client("x"), "x-quota", "forged")...)
-		testenv.SameList(t, "x-quota", x.sent("x-quota"), nil)
-		w.expect("in shadow", x.end(), result{Status: 200, Outcome: "shadow:quota"})
-	})
-}
-
-// A rule that is off sets nothing, and a client can still not claim to be over.
-func TestOverOff(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [` + strings.Replace(overAndCredits, `"key"`, `"mode": "off", "key"`, 1) + `]}`)
-		x := i.get("/", append(client("x"), "x-quota", "forged")...)
-		testenv.SameList(t, "x-quota", x.sent("x-quota"), nil)
-		w.expect("off", x.end(), result{Status: 200, Outcome: "none"})
-	})
-}
-
 // The headers of a request that brings none of the names are not touched, as Envoy would choose the
 // route anew, and one without any over is not even looked at.
 func TestOverTouchesNothingElse(t *testing.T) {
@@ -139,43 +115,6 @@ func TestRejectedStateOfTwoLists(t *testing.T) {
 		testenv.Same(t, "rejected", string(x.FilterState["wasm.sluice.rejected"]),
 			`{"limit":"credits","identity":"x","retry_after":1800}`)
 		x.End()
-	})
-}
-
-// Both lists may count for each value: whoever has room in either is admitted.
-func TestOverPer(t *testing.T) {
-	t.Parallel()
-	const rules = `{"name": "team", "key": [], "limits": [
-		{"name": "user", "per": [{"header": "x-user"}],
-			"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"}],
-		"over": {"limits": [{"name": "credits", "per": [{"header": "x-card"}],
-			"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}}`
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(rules))
-		for n, step := range [][3]string{
-			{"a", "1", "allowed"},
-			{"a", "1", "over:team"},
-			{"a", "1", "limited:team"},
-			{"a", "1", "limited:team"}, // remembered
-			{"b", "1", "allowed"},
-			{"b", "1", "limited:team"},
-			{"b", "2", "over:team"},
-			{"a", "2", "limited:team"},
-			{"a", "3", "over:team"},
-			{"a", "", "limited:team"},
-			{"", "4", "none"},
-		} {
-			var headers []string
-			for k, name := range []string{"x-user", "x-card"} {
-				if step[k] != "" {
-					headers = append(headers, name, step[k])
-				}
-			}
-			x := i.get("/", headers...)
-			r.settle()
-			testenv.Same(t, fmt.Sprint("request ", n), x.end().Outcome, step[2])
-		}
 	})
 }
 

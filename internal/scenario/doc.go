@@ -23,12 +23,11 @@
 // A block is a command, its input, "----", and the output up to a blank line
 // (github.com/cockroachdb/datadriven). The commands are:
 //
-//   - config begins a scenario. Its rules' names are its own among the scenarios of the file. Every
-//     world plays it twice: "redis" is added to the configuration, with "failure" "deny" unless it says
-//     otherwise, or it is not. store=redis or store=local plays it once. virtual keeps it off
-//     Envoy: its answers depend on the time of day, or time passes in it. no-seconds leaves "reset",
-//     "retry-after" and "t" out of its outputs. with=(...) names what is around the limiter:
-//     [Surroundings].
+//   - config begins a scenario. No other scenario has a rule of the same name. Every world plays it
+//     twice: "redis" is added to the configuration, with "failure" "deny" unless it says otherwise, or
+//     it is not. store=redis or store=local plays it once. virtual keeps it off Envoy: its answers
+//     depend on the time of day, or time passes in it. no-seconds leaves "reset", "retry-after" and
+//     "t" out of its outputs. with=(...) names what is around the limiter: [Surroundings].
 //   - request sends requests one after the other, "METHOD PATH name:value ...", where a value with
 //     blanks stands in quotes. The answer is the status, what the access log says, the header
 //     fields that Sluice sets, by short names, and any others as they are. show=(body,upstream) adds

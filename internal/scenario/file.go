@@ -100,22 +100,22 @@ func Files(t *testing.T) (files []*File) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
+	rules := map[string]string{} // where they are, by name
 	for _, path := range paths {
 		f := &File{Name: strings.TrimSuffix(filepath.Base(path), ".txt"), path: path}
-		f.read(t)
+		f.read(t, rules)
 		files = append(files, f)
 	}
 	return files
 }
 
 // read finds the configurations.
-func (f *File) read(t *testing.T) {
+func (f *File) read(t *testing.T, rules map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(f.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := map[string]string{} // where they are, by name
 	datadriven.RunTestFromString(t, string(text), func(t *testing.T, d *datadriven.TestData) string {
 		t.Helper()
 		if d.Cmd == "config" {

@@ -1,0 +1,291 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/scenario"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// TestScenarios plays the scenarios that do not depend on the time, see package scenario, with Redis
+// and with the embedded store: in one Envoy, with a listener and a prefix in Redis for each.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	files := scenario.Files(t)
+	e := startScenarios(t, files)
+	for _, f := range files {
+		for _, store := range []scenario.Store{scenario.Redis, scenario.Local} {
+			t.Run(f.Name+"/"+string(store), func(t *testing.T) {
+				t.Parallel()
+				f.Play(t, store, &envoyWorld{scenarioEnvoy: e})
+			})
+		}
+	}
+}
+
+// scenarioEnvoy is the Envoy of all scenarios.
+type scenarioEnvoy struct {
+	redis *redis.Client
+	addrs map[string]string // of listeners, by the names of configurations
+	dir   string            // of the access logs, one for each listener
+
+	mu       sync.Mutex
+	upstream map[string]*scenario.Request // the last request, by the configuration
+	answers  map[string]scenario.Answer   // of the upstream, other than 200
+}
+
+// fromListener is the header that says to the upstream which listener a request came from.
+const fromListener = "x-scenario"
+
+func startScenarios(t *testing.T, files []*scenario.File) *scenarioEnvoy {
+	t.Helper()
+	e := &scenarioEnvoy{dir: t.TempDir(), addrs: map[string]string{}}
+	e.upstream, e.answers = map[string]*scenario.Request{}, map[string]scenario.Answer{}
+	server := redistest.Start(t)
+	e.redis = server.Client()
+	upstream := envoytest.NewUpstream(t, http.HandlerFunc(e.serve))
+	envoytest.Start(t, envoytest.Options{
+		Redis: []string{server.Addr}, Upstream: upstream.Addr,
+		Plugin: `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`,
+		Edit: func(c *envoyconf.Config) {
+			for _, f := range files {
+				for _, s := range f.Configs {
+					if !s.Virtual {
+						e.listen(t, c, s)
+					}
+				}
+			}
+		},
+	})
+	return e
+}
+
+// serve is the upstream. It keeps what it gets.
+func (e *scenarioEnvoy) serve(w http.ResponseWriter, r *http.Request) {
+	name := r.Header.Get(fromListener)
+	r.Header.Del(fromListener)
+	got := &scenario.Request{Method: r.Method, Path: r.RequestURI, Headers: pairsOf(r.Header)}
+	got.Headers = append(got.Headers, [2]string{"host", r.Host})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.upstream[name] = got
+	if answer, ok := e.answers[name]; ok {
+		for _, h := range answer.Headers {
+			w.Header().Add(h[0], h[1])
+		}
+		w.WriteHeader(answer.Status)
+	}
+}
+
+// pairsOf is header fields one by one.
+func pairsOf(header http.Header) (list [][2]string) {
+	for name, values := range header {
+		for _, value := range values {
+			list = append(list, [2]string{strings.ToLower(name), value})
+		}
+	}
+	return list
+}
+
+// surroundings put around a limiter what scenarios name; manager is the path of its connection manager.
+var surroundings = map[string]func(c *envoyconf.Config, manager string){
+	"raw-paths": func(c *envoyconf.Config, manager string) {
+		c.Set(manager+"/normalize_path", false)
+		c.Set(manager+"/merge_slashes", false)
+		c.Set(manager+"/path_with_escaped_slashes_action", "KEEP_UNCHANGED")
+	},
+	"trusted-hop": func(c *envoyconf.Config, manager string) { c.Set(manager+"/xff_num_trusted_hops", 1) },
+	"claims": func(c *envoyconf.Config, manager string) {
+		var metadata []any
+		for namespace, value := range scenario.Claims() {
+			metadata = append(metadata, map[string]any{"metadata_namespace": namespace, "value": value})
+		}
+		filter := c.Fragment(`
+name: set_metadata
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+`).(map[string]any)
+		filter["typed_config"].(map[string]any)["metadata"] = metadata
+		putFirst(c, manager, filter)
+	},
+	"tenant": func(c *envoyconf.Config, manager string) {
+		putFirst(c, manager, c.Fragment(`
+name: header_to_metadata
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
+  request_rules:
+  - header: x-tenant
+    on_header_present: {metadata_namespace: tenants, key: name}
+`))
+	},
+	"economy": func(c *envoyconf.Config, manager string) {
+		c.Set(manager+"/common_http_protocol_options/headers_with_underscores_action", "ALLOW")
+		c.Set(manager+"/route_config/virtual_hosts/all/routes", c.Fragment(`
+- match: {prefix: "/", headers: [{name: x-quota, present_match: true}]}
+  direct_response: {status: 202, body: {inline_string: economy}}
+- match: {prefix: "/"}
+  route: {cluster: upstream}
+`))
+	},
+}
+
+// putFirst puts a filter before those of a connection manager.
+func putFirst(c *envoyconf.Config, manager string, filter any) {
+	filters, _ := c.Get(manager + "/http_filters").([]any)
+	c.Set(manager+"/http_filters", append([]any{filter}, filters...))
+}
+
+// listen adds the listener of a configuration. All share VMs, and so the memory of the embedded store.
+func (e *scenarioEnvoy) listen(t *testing.T, c *envoyconf.Config, s *scenario.Config) {
+	t.Helper()
+	port := testenv.FreePort(t)
+	e.addrs[s.Name] = fmt.Sprintf("127.0.0.1:%d", port)
+	c.CopyListener(s.Name, port, s.JSON())
+	inside := func(path string) string {
+		return "static_resources/listeners/" + s.Name + strings.TrimPrefix(path, envoyconf.Listener)
+	}
+	manager := inside(envoyconf.ConnectionManager)
+	c.Set(manager+"/access_log/0/typed_config/path", e.log(s.Name))
+	c.Set(manager+"/route_config/request_headers_to_add", []any{
+		map[string]any{"header": map[string]any{"key": fromListener, "value": s.Name}},
+	})
+	for name, put := range surroundings {
+		if s.Has(name) {
+			put(c, manager)
+		}
+	}
+}
+
+func (e *scenarioEnvoy) log(name string) string { return filepath.Join(e.dir, name+".log") }
+
+// envoyWorld implements scenario.World.
+type envoyWorld struct {
+	*scenarioEnvoy
+
+	config *scenario.Config
+	client *http.Client // one connection, and so one worker
+	logged int          // entries of the access log that are read
+}
+
+// Load implements scenario.World.
+func (w *envoyWorld) Load(t *testing.T, c *scenario.Config) {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	w.config, w.logged = c, 0
+	w.client = newClient()
+	w.client.Transport = &http.Transport{Protocols: protocols, DisableCompression: true}
+	t.Cleanup(w.client.CloseIdleConnections)
+}
+
+// Send implements scenario.World.
+func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []scenario.Answer) {
+	t.Helper()
+	for i := range requests {
+		answers = append(answers, w.send(t, &requests[i]))
+	}
+	for i, entry := range w.entries(t, len(requests)) {
+		answers[i].Outcome = entry.State
+		isLimiters := strings.HasPrefix(entry.State, "limited:") || strings.HasPrefix(entry.State, "blocked:")
+		if want := strings.ReplaceAll(entry.State, " ", "_"); isLimiters && entry.Details != want {
+			t.Errorf("response code details %q, want the outcome %q", entry.Details, want)
+		}
+	}
+	return answers
+}
+
+func (w *envoyWorld) send(t *testing.T, r *scenario.Request) (a scenario.Answer) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+w.addrs[w.config.Name]+r.Path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "example.com"
+	req.Header["User-Agent"] = nil
+	for _, h := range r.Headers {
+		if h[0] == "host" {
+			req.Host = h[1]
+		} else {
+			req.Header.Add(h[0], h[1])
+		}
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	a.Upstream = w.upstream[w.config.Name]
+	delete(w.upstream, w.config.Name)
+	w.mu.Unlock()
+	a.Status, a.Headers = resp.StatusCode, pairsOf(resp.Header)
+	if a.Upstream == nil {
+		a.Body = string(body)
+	}
+	return a
+}
+
+// entries are those of the last requests in the access log.
+func (w *envoyWorld) entries(t *testing.T, requests int) (last []envoytest.Entry) {
+	t.Helper()
+	testenv.Wait(t, patience, func() error {
+		text, err := os.ReadFile(w.log(w.config.Name))
+		if err != nil {
+			return err
+		}
+		last = envoytest.ParseEntries(t, text)
+		return atLeast(len(last), w.logged+requests, "access log entries")
+	})
+	last = last[w.logged:]
+	w.logged += requests
+	return last
+}
+
+// Upstream implements scenario.World.
+func (w *envoyWorld) Upstream(a scenario.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers[w.config.Name] = a
+}
+
+// Redis implements scenario.World.
+func (w *envoyWorld) Redis(t *testing.T, words []string) string {
+	t.Helper()
+	var args []any
+	for _, word := range words {
+		args = append(args, word)
+	}
+	reply, err := w.redis.Do(t.Context(), args...).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return fmt.Sprint(reply)
+	}
+	var lines []string
+	for _, element := range list {
+		if line := fmt.Sprint(element); !strings.HasSuffix(line, ":probe") { // probes vanish at once
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

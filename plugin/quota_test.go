@@ -30,8 +30,6 @@ const (
 		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "month"}]}`
 	flightRule = `{"name": "flight", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
 		"limits": [{"algorithm": "concurrency", "limit": 20}]}`
-	floodRule = `{"name": "flood", "key": [{"header": "x-client"}], "limits": [
-		{"algorithm": "fixed_window", "limit": %d, "window": "1h", "anchor": "first_request"}]}`
 )
 
 // askQuota reads the quota as a client, and returns the body.
@@ -50,80 +48,21 @@ func (i *instance) askQuota(x *exchange) string {
 
 const quotaPath = "/.well-known/quota"
 
-// TestQuota: what a caller has left, in the order of the list, with nothing charged.
-func TestQuota(t *testing.T) {
+// TestQuotaOfSlots: the slot of a request that runs is used.
+func TestQuotaOfSlots(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"monthly", "flight", "per-client"`, perClientRule, monthlyRule, flightRule))
-		const fresh = `{"limits":[{"name":"monthly","limit":9,"remaining":9,"reset":0,"window":2678400,"unit":"requests"},` +
-			`{"name":"flight","limit":20,"remaining":20,"reset":0,"unit":"concurrent-requests"},` +
-			`{"name":"per-client-1m","limit":5,"remaining":5,"reset":0,"window":150,"unit":"requests"},` +
-			`{"name":"per-client-1h","limit":100,"remaining":100,"reset":0,"window":3600,"unit":"requests"}]}`
-		for range 3 {
-			testenv.Same(t, "before a request", i.askQuota(i.get(quotaPath, client("x")...)), fresh)
-		}
+		i := w.load(quotaOf("", `"flight"`, flightRule))
 		running := i.get("/api", client("x")...)
-		testenv.Same(t, "after one", i.askQuota(i.get(quotaPath, client("x")...)),
-			`{"limits":[{"name":"monthly","limit":9,"remaining":8,"reset":2635200,"window":2678400,"unit":"requests"},`+
-				`{"name":"flight","limit":20,"remaining":19,"reset":0,"unit":"concurrent-requests"},`+
-				`{"name":"per-client-1m","limit":5,"remaining":4,"reset":30,"window":150,"unit":"requests"},`+
-				`{"name":"per-client-1h","limit":100,"remaining":99,"reset":3600,"window":3600,"unit":"requests"}]}`)
+		testenv.Same(t, "while it runs", i.askQuota(i.get(quotaPath, client("x")...)),
+			`{"limits":[{"name":"flight","limit":20,"remaining":19,"reset":0,"unit":"concurrent-requests"}]}`)
 		running.end()
-		testenv.Same(t, "another caller's", i.askQuota(i.get(quotaPath, client("y")...)), fresh)
-		testenv.Same(t, "one without a key", i.askQuota(i.get(quotaPath)), `{"limits":[]}`)
 	})
 }
 
-// TestQuotaPath: the path is read as upstreams read it, and any other goes on.
-func TestQuotaPath(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"per-client"`, perClientRule))
-		for _, path := range []string{"/.well-known/quota?a=b", "//.well-known/./%71uota", "/x/../.well-known/quota"} {
-			testenv.Same(t, path, i.askQuota(i.get(path)), `{"limits":[]}`)
-		}
-		for _, path := range []string{"/.well-known/quotas", "/.well-known/quota/", "/.well-known", "/"} {
-			w.expect(path, i.get(path).end(), result{Status: 200, Outcome: "none"})
-		}
-	})
-}
-
-// TestQuotaMethods: GET and HEAD are answered, in any case, anything else is told so, and rules that are
-// not listed apply to all of them.
-func TestQuotaMethods(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"per-client"`, perClientRule, fmt.Sprintf(floodRule, 5)))
-		ask := func(method string) *exchange { return i.open(wasmhost.Request(method, quotaPath, client("x")...)) }
-		for _, method := range []string{"GET", "HEAD", "get"} {
-			if body := i.askQuota(ask(method)); !strings.HasPrefix(body, `{"limits":[{"name":"per-client-1m"`) {
-				t.Errorf("%s: %s", method, body)
-			}
-		}
-		for _, method := range []string{"POST", "OPTIONS"} {
-			x := ask(method)
-			w.expect(method, x.end(), result{
-				Status: 405, Outcome: "quota", Others: wasmhost.Pairs{{"cache-control", "no-store"}, {"allow", "GET, HEAD"}},
-			})
-		}
-		full := result{Status: 429, Outcome: "limited:flood", Limit: 5, Remaining: 0, Reset: 3600, RetryAfter: 3600}
-		w.expect("a sixth", ask("GET").end(), full)
-		w.expect("of another method", ask("POST").end(), full)
-	})
-}
-
-// Three rules with terms.
-const (
-	overriddenRule = `{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
-		"match": {"path": {"prefix": "/api"}},
-		"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]}`
-	penaltyRule = `{"name": "p", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
+const penaltyRule = `{"name": "p", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
 		"penalty": {"after": 2, "within": "1m", "for": ["10m"]},
 		"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "2h", "anchor": "first_request"}]}`
-	tiersRule = `{"name": "t", "key": [{"header": "x-client"}], "overrides": true,
-		"limits_by": {"source": {"header": "x-plan"}, "default": "staff", "values": {"staff": "unlimited",
-			"free": [{"algorithm": "gcra", "limit": 7, "window": "1m"}]}}}`
-)
 
 // quota reads the quota when Redis has answered, with times cut to whole minutes: a real Redis has
 // its own clock.
@@ -141,65 +80,6 @@ func wholeMinutes(body string) string {
 		name, value, _ := strings.Cut(text, ":")
 		n, _ := strconv.Atoi(value)
 		return fmt.Sprint(name, ":", (n+59)/60*60)
-	})
-}
-
-// TestQuotaOfTerms: free and unlimited have no entries; a factor is in the numbers, and a tier that an
-// override names; of a rule under a block, an operator's or a penalty's, the block alone is told.
-func TestQuotaOfTerms(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(quotaOf(`"redis": {"cluster": "redis"},`, `"a", "p", "t"`, overriddenRule, penaltyRule, tiersRule))
-		const p = `{"name":"p","limit":3,"remaining":%d,"reset":%d,"window":7200,"unit":"requests"}`
-		a := func(limit, remaining, reset int) string {
-			return fmt.Sprintf(`{"name":"a","limit":%d,"remaining":%d,"reset":%d,"window":3600,"unit":"requests"},`,
-				limit, remaining, reset)
-		}
-		for _, step := range []struct {
-			name, key, value string
-			life             time.Duration
-			requests         int
-			plan             string
-			want             string
-		}{
-			{name: "fresh", want: `{"limits":[` + a(5, 5, 0) + fmt.Sprintf(p, 3, 0) + `]}`},
-			{name: "a factor", key: "a", value: "x2", want: `{"limits":[` + a(10, 10, 0) + fmt.Sprintf(p, 3, 0) + `]}`},
-			{name: "used", key: "a", requests: 3, want: `{"limits":[` + a(5, 2, 3600) + fmt.Sprintf(p, 0, 7200) + `]}`},
-			{name: "free", key: "a", value: "free", want: `{"limits":[` + fmt.Sprintf(p, 0, 7200) + `]}`},
-			{
-				name: "blocked for a while", key: "a", value: "block", life: time.Hour,
-				want: `{"limits":[` + fmt.Sprintf(p, 0, 7200) + `],"blocked":{"seconds":3600}}`,
-			},
-			{
-				name: "the penalty alone", key: "a", requests: 2,
-				want: `{"limits":[` + strings.TrimSuffix(a(5, 2, 3600), ",") + `],"blocked":{"seconds":600}}`,
-			},
-			{
-				name: "a tier that the override names", key: "t", value: "tier:free",
-				want: `{"limits":[` + a(5, 2, 3600) +
-					`{"name":"t","limit":7,"remaining":7,"reset":0,"window":60,"unit":"requests"}],"blocked":{"seconds":600}}`,
-			},
-			{
-				name: "and a block without end", key: "t", value: "block", plan: "free",
-				want: `{"limits":[` + strings.TrimSuffix(a(5, 2, 3600), ",") + `],"blocked":{"seconds":null}}`,
-			},
-		} {
-			w.clock.advance(2 * time.Second) // the deny cache holds blocks for a second
-			if step.key != "" {
-				r.override("rl:{"+step.key+"|x}:override", step.value, step.life)
-			}
-			for range step.requests {
-				x := i.get("/api", client("x")...)
-				r.settle()
-				x.end()
-			}
-			headers := client("x")
-			if step.plan != "" {
-				headers = append(headers, "x-plan", step.plan)
-			}
-			testenv.Same(t, step.name, r.quota(i, headers...), step.want)
-		}
 	})
 }
 
@@ -331,37 +211,4 @@ func TestQuotaIsCounted(t *testing.T) {
 func (w *worker) count(name string) uint64 {
 	n, _ := w.envoy.Metric(name)
 	return n
-}
-
-// TestQuotaOfClasses: each request is shown what there is for its own class.
-func TestQuotaOfClasses(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(quotaOf(`"redis": {"cluster": "redis"},`, `"c"`, `{"name": "c", "key": [{"header": "x-client"}],
-			"limits": [{"algorithm": "fixed_window", "limit": 100, "window": "1h", "anchor": "first_request", "ceiling": {
-				"source": {"header": "x-class"}, "default": "bulk", "values": {"critical": 100, "bulk": 50}}}]}`))
-		for _, tc := range []struct {
-			class string
-			limit int
-		}{{"critical", 100}, {"bulk", 50}, {"critical", 100}} {
-			testenv.Same(t, tc.class, r.quota(i, append(client("x"), "x-class", tc.class)...), fmt.Sprintf(
-				`{"limits":[{"name":"c","limit":%d,"remaining":%[1]d,"reset":0,"window":3600,"unit":"requests"}]}`, tc.limit,
-			))
-		}
-	})
-}
-
-// TestQuotaIsNoGRPC: a request that Envoy takes for gRPC would get JSON as the message of an unknown error.
-func TestQuotaIsNoGRPC(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"per-client"`, perClientRule))
-		for _, method := range []string{"GET", "POST"} {
-			x := i.open(wasmhost.Request(method, quotaPath, append(client("x"), "content-type", "application/grpc")...))
-			testenv.Same(t, method+": the status", x.local().GRPCStatus, int32(12))
-			testenv.Same(t, method+": the message", string(x.local().Body), "The quota is read by GET or HEAD, as JSON.")
-			x.End()
-		}
-	})
 }

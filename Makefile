@@ -258,6 +258,7 @@ lint: linters ## vet, staticcheck, long lines, functions and conditions, how far
 	cd bench && go vet ./... && staticcheck ./...
 	cd tools && go vet ./style ./walk && staticcheck ./style ./walk && go test ./style ./walk && go run ./style && go run ./walk
 	@tools/imports.sh
+	@tools/mutants.sh -n
 	@tools/workflows.sh
 
 # mesh/ is left out: it has what tests need, and ships nothing.

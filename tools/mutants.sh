@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Breaks the plugin in one way after the other, and wants "make simulate" to notice each within
 # STEPS (100000) steps from the seed SEED (1) on. Nothing in the work tree is touched. A mutant
-# whose text is not in its file any more is a mistake of this list. Names as arguments: only these.
+# whose text is not in its file any more is a mistake of this list, which -n alone looks for. Names as
+# arguments: only these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failed=0
+texts=
+if [[ ${1-} == -n ]]; then texts=1 && shift; fi
 wanted=("$@")
 
 # mutant name file old new: the old text, which the file has once, becomes the new one.
@@ -21,6 +24,7 @@ mutant() {
 		failed=1
 		return
 	fi
+	if [[ -n $texts ]]; then return; fi
 	printf '%s\n' "${text/"$old"/"$new"}" >"$dir/$name.go"
 	printf '{"Replace": {"%s": "%s"}}' "$PWD/$file" "$dir/$name.go" >"$dir/$name.json"
 	if ! go test -overlay "$dir/$name.json" -c -o "$dir/test" ./plugin >"$dir/log" 2>&1; then
@@ -45,9 +49,9 @@ mutant forgotten-wake plugin/decide/worker.go \
 	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
 mutant forgotten-turn plugin/decide/worker.go \
 	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
-mutant dropped-refund plugin/decide/request.go \
+mutant dropped-refund plugin/decide/check.go \
 	's.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)' '_ = r'
-mutant double-refund plugin/decide/request.go \
+mutant double-refund plugin/decide/check.go \
 	'		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 ' '		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
@@ -66,7 +70,7 @@ mutant late-units-kept plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
 mutant closing-forgotten plugin/decide/worker.go \
 	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
-mutant slots-not-released plugin/decide/request.go \
+mutant slots-not-released plugin/decide/check.go \
 	's.slots.vacate(r)' '_ = r'
 mutant resumed-twice plugin/effects.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'

@@ -21,7 +21,7 @@ func Local(file File) (Result, error) {
 		l.patches(document)
 	}
 	for _, document := range documents {
-		document.find(func(n node) bool {
+		document.find(func(n node) bool { // what holds for all routes without settings of their own
 			found := localOf(n.get("typed_config"))
 			if !found.ok() {
 				return !n.get("virtual_hosts").ok()

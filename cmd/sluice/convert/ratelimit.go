@@ -54,7 +54,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	c.report(Differs, node{}, "%s", requestsRejected)
 	c.report(Note, node{}, "counters begin anew: the service's are not read")
 	fields := c.filterFields(e.filter, main.domain)
-	asked := map[*service]bool{}
+	asked := map[*service]bool{} // and then what nothing has looked at
 	for _, u := range uses {
 		c.unread(u.limit)
 		asked[u.service] = true

@@ -18,7 +18,7 @@ import (
 func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 	for _, read := range readMetadata(l.found.JSON) {
 		namespace := read.path[0]
-		isWriter := func(f *yaml.Node) bool {
+		isWriter := func(f *yaml.Node) bool { // of the metadata of this name: its own, or one that it names
 			if yamltree.Text(f, "name") == namespace || "envoy.filters.http."+kindOf(f) == namespace {
 				return true
 			}

@@ -70,7 +70,7 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	}
 	l.checkBootstrap()
 	l.checkOdd()
-	for _, d := range l.around.documents {
+	for _, d := range l.around.documents { // keys that stand twice in one object
 		for _, n := range yamltree.Objects(d.Root) {
 			seen := map[string]int{}
 			for key := range yamltree.Fields(n) {
@@ -205,9 +205,14 @@ func (l *Limiter) checkCluster() {
 	cluster := l.around.clusters[name]
 	switch {
 	case cluster != nil:
+		// The bridge is a Wasm filter that is not the limiter, or a filter that a control plane sends.
 		pool, bridge := pools(cluster), slices.ContainsFunc(extensions(cluster), func(n *yaml.Node) bool {
 			filter := find.WasmFilter(n)
 			return filter != nil && filter != l.found.Owner || yamltree.Get(n, "config_discovery") != nil
+		})
+		http2 := slices.ContainsFunc(append(extensions(cluster), cluster), func(n *yaml.Node) bool {
+			keys := yamltree.Keys(n) // auto_config: chosen by ALPN
+			return slices.Contains(keys, "http2_protocol_options") || n != cluster && slices.Contains(keys, "auto_config")
 		})
 		switch {
 		case pool && bridge:
@@ -217,10 +222,7 @@ func (l *Limiter) checkCluster() {
 		case bridge:
 			l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
 				"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
-		case !slices.ContainsFunc(append(extensions(cluster), cluster), func(n *yaml.Node) bool {
-			return slices.Contains(yamltree.Keys(n), "http2_protocol_options") || n != cluster &&
-				slices.Contains(yamltree.Keys(n), "auto_config")
-		}):
+		case !http2:
 			l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
 				"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
 		}

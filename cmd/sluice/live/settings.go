@@ -138,7 +138,7 @@ func CheckSetting(setting string, id *Identity) error {
 		sets := id.LimitSets()
 		var names []string
 		for _, set := range sets {
-			if _, ok := set.SizesOf(nil, nil, override.Override{Kind: override.Numbers, Rest: o.Rest}); ok {
+			if _, ok := set.SizesOf(nil, nil, o); ok {
 				return nil
 			}
 			for i := range set.Labels {
@@ -150,7 +150,7 @@ func CheckSetting(setting string, id *Identity) error {
 		if len(names) == 0 {
 			return fmt.Errorf("limits:%s: there are no limits to change", o.Rest)
 		}
-		var seen []string
+		var seen []string // no set takes it: what is wrong with it
 		for rest := o.Rest; rest != ""; {
 			part, _, _ := strings.Cut(rest, ",")
 			n, others, ok := override.Next(rest)

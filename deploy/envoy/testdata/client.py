@@ -76,6 +76,22 @@ def openai_unasked():
         return refused(error)
 
 
+def openai_mini():
+    """A request of the cheap model, which had some of its input in a cache."""
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100,
+             "prompt_tokens_details": {"cached_tokens": 400}}
+    answer = openai_client(max_retries=0).chat.completions.create(
+        model="gpt-mini", max_tokens=1000, messages=[{"role": "user", "content": "usage=" + json.dumps(usage)}])
+    return {"tokens": answer.usage.total_tokens}
+
+
+def openai_refused():
+    try:
+        chat(openai_client(max_retries=0), "worth=21")
+    except openai.APIStatusError as error:
+        return refused(error)
+
+
 def openai_failed():
     try:
         chat(openai_client(max_retries=0), "fail")

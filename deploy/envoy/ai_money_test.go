@@ -1,0 +1,79 @@
+package envoy_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// awaitSpent waits until settlements have made the micro-dollars of all keys so many: a counter is the
+// lower 31 bits of its number (algo/fixed_window.lua).
+func (g *aiGateway) awaitSpent(t *testing.T, want int64) {
+	t.Helper()
+	testenv.Wait(t, patience, func() error {
+		keys, err := g.client.Keys(ctx, "rl:{budget|*}:fixed_window:month:*").Result()
+		if err != nil {
+			return err
+		}
+		sum := int64(0)
+		for _, key := range keys {
+			state, err := g.client.Get(ctx, key).Int64()
+			if err != nil {
+				return err
+			}
+			sum += state & (1<<31 - 1)
+		}
+		if sum != want {
+			return fmt.Errorf("Redis has %d micro-dollars, want %d", sum, want)
+		}
+		return nil
+	})
+}
+
+// TestAIMoney: the cookbook's budget reserves what a request may cost, and settles what it did cost, by
+// the prices of its model. Cached tokens cost less.
+func TestAIMoney(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := regexp.MustCompile("(?s)\n## LLM budgets in money\n.*?```json\n(.*?)```").FindStringSubmatch(string(page))
+	if recipe == nil {
+		t.Fatal("the cookbook has no budgets in money")
+	}
+	g := startAIEdited(t, func(string) string {
+		return strings.NewReplacer(asShipped, patient, `"limit": 50000000`, `"limit": 30000`,
+			`"default": 1000000`, `"default": 30000`).Replace(recipe[1])
+	})
+	const mini = 1000*0.4 - 400*0.3 + 100*1.6
+	sum := int64(0)
+	for _, tc := range []struct {
+		action string
+		price  int64
+	}{
+		{"openai_plain", 20*3 + 301*15},
+		{"openai_mini", mini},
+		{"anthropic_stream", 20*3 + 412*15},
+		{"openai_failed", 0},
+		{"openai_plain", 20*3 + 301*15},
+	} {
+		r := g.sdk(t, tc.action, "key", 0)
+		testenv.Same(t, tc.action+": whether it was answered", r.Tokens > 0, tc.price > 0)
+		sum += tc.price
+		g.awaitSpent(t, sum)
+	}
+	// 1000 tokens of output may cost $0.015, and half of that is left.
+	r := g.sdk(t, "openai_refused", "key", 0)
+	testenv.Same(t, "the status", r.Status, http.StatusPaymentRequired)
+	testenv.Same(t, "the error", r.Error, "APIStatusError")
+	testenv.Same(t, "the message: "+r.Message, strings.Contains(r.Message, "The budget of this month is used up."), true)
+	g.sdk(t, "openai_mini", "key", 0)
+	g.awaitSpent(t, sum+mini)
+}

@@ -76,8 +76,8 @@ var Cases = []Case{
 	{Name: "a path to normalise", rule: `"match": {"path": {"contains": "b%d"}}`, Headers: get("/" + path("%61"))},
 	{Name: "a path of dots", rule: `"match": {"path": {"suffix": "b%d"}}`, Headers: get(path("/a/../b/%2e%2E"))},
 	{
-		Name: "a query's value to match",
-		rule: `"match": {"query": {"a": {"contains": "` + strings.Repeat("a", 400) + `b%d"}}}`,
+		Name:    "a query's value to match",
+		rule:    `"match": {"query": {"a": {"contains": "` + strings.Repeat("a", 400) + `b%d"}}}`,
 		Headers: get("/?a=" + long("%61")),
 	},
 	{

@@ -68,32 +68,6 @@ func TestShippedListener(t *testing.T) {
 	}
 }
 
-// TestClientAddress: with use_remote_address, as shipped, a client cannot choose its
-// address. With Envoy's default it does.
-func TestClientAddress(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name, want string
-		edit       func(*envoyconf.Config)
-	}{
-		{name: "as shipped", want: "rl:{r|127.0.0.1}"},
-		{
-			name: "Envoy's default", want: "rl:{r|192.0.2.7}",
-			edit: func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/use_remote_address", nil) },
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"client_ip": true}],
-				"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: test.edit})
-			get(t, s.URL, "X-Forwarded-For: 192.0.2.7")
-			if keys := strings.Join(s.keys(t), " "); !strings.HasPrefix(keys, test.want) {
-				t.Errorf("keys %q, want %s", keys, test.want)
-			}
-		})
-	}
-}
-
 // TestManyNetworks: a rule for ten thousand networks, behind one trusted hop.
 func TestManyNetworks(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,7 @@ var surroundings = map[string]func(c *envoyconf.Config, manager string){
 		c.Set(manager+"/path_with_escaped_slashes_action", "KEEP_UNCHANGED")
 	},
 	"trusted-hop": func(c *envoyconf.Config, manager string) { c.Set(manager+"/xff_num_trusted_hops", 1) },
+	"trusting":    func(c *envoyconf.Config, manager string) { c.Set(manager+"/use_remote_address", nil) },
 	"claims": func(c *envoyconf.Config, manager string) {
 		var metadata []any
 		for namespace, value := range scenario.Claims() {

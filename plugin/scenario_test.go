@@ -110,7 +110,7 @@ func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
 		case name == "host":
 			headers[2][1] = value
 			continue
-		case name == "x-forwarded-for" && v.config.Has("trusted-hop"):
+		case name == "x-forwarded-for" && (v.config.Has("trusted-hop") || v.config.Has("trusting")):
 			address = strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:])
 		case name == "user-agent":
 			s.Properties["request.useragent"] = []byte(value)

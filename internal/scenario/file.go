@@ -29,6 +29,7 @@ const (
 var Surroundings = map[string]string{
 	"raw-paths":   "Envoy leaves paths as clients write them",
 	"trusted-hop": "one proxy in front: the client's address is the last one in x-forwarded-for",
+	"trusting":    "use_remote_address is not set, which is Envoy's default",
 	"claims":      "a filter has left metadata, as jwt_authn and mcp do",
 	"tenant":      "a filter leaves x-tenant as the metadata tenants, name",
 	"economy":     "requests with x-quota take a route whose answer is 202",

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,10 +25,32 @@ import (
 // and with the embedded store: in one Envoy, with a listener and a prefix in Redis for each.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	playScenarios(t, envoytest.Options{Redis: []string{server.Addr}}, client, []redis.Cmdable{client},
+		scenario.Redis, scenario.Local)
+}
+
+// TestScenariosOnCluster plays those with Redis on a Redis Cluster, through redis_proxy.
+func TestScenariosOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	opts := envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster}
+	var nodes []redis.Cmdable
+	for _, node := range cluster.Nodes {
+		nodes = append(nodes, node.Client())
+	}
+	playScenarios(t, opts, cluster.Client(), nodes, scenario.Redis)
+}
+
+// playScenarios plays those of some stores in one Envoy.
+func playScenarios(t *testing.T, opts envoytest.Options, client commander, nodes []redis.Cmdable, stores ...scenario.Store) {
+	t.Helper()
 	files := scenario.Files(t)
-	e := startScenarios(t, files)
+	e := startScenarios(t, opts, files)
+	e.redis, e.nodes = client, nodes
 	for _, f := range files {
-		for _, store := range []scenario.Store{scenario.Redis, scenario.Local} {
+		for _, store := range stores {
 			t.Run(f.Name+"/"+string(store), func(t *testing.T) {
 				t.Parallel()
 				f.Play(t, store, &envoyWorld{scenarioEnvoy: e})
@@ -36,9 +59,15 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// commander is a client of one Redis, or of a cluster.
+type commander interface {
+	Do(ctx context.Context, args ...any) *redis.Cmd
+}
+
 // scenarioEnvoy is the Envoy of all scenarios.
 type scenarioEnvoy struct {
-	redis *redis.Client
+	redis commander
+	nodes []redis.Cmdable   // of the cluster, or the one Redis
 	addrs map[string]string // of listeners, by the names of configurations
 	dir   string            // of the access logs, one for each listener
 
@@ -50,26 +79,22 @@ type scenarioEnvoy struct {
 // fromListener is the header that says to the upstream which listener a request came from.
 const fromListener = "x-scenario"
 
-func startScenarios(t *testing.T, files []*scenario.File) *scenarioEnvoy {
+func startScenarios(t *testing.T, opts envoytest.Options, files []*scenario.File) *scenarioEnvoy {
 	t.Helper()
 	e := &scenarioEnvoy{dir: t.TempDir(), addrs: map[string]string{}}
 	e.upstream, e.answers = map[string]*scenario.Request{}, map[string]scenario.Answer{}
-	server := redistest.Start(t)
-	e.redis = server.Client()
-	upstream := envoytest.NewUpstream(t, http.HandlerFunc(e.serve))
-	envoytest.Start(t, envoytest.Options{
-		Redis: []string{server.Addr}, Upstream: upstream.Addr,
-		Plugin: `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`,
-		Edit: func(c *envoyconf.Config) {
-			for _, f := range files {
-				for _, s := range f.Configs {
-					if !s.Virtual {
-						e.listen(t, c, s)
-					}
+	opts.Upstream = envoytest.NewUpstream(t, http.HandlerFunc(e.serve)).Addr
+	opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
+	opts.Edit = func(c *envoyconf.Config) {
+		for _, f := range files {
+			for _, s := range f.Configs {
+				if !s.Virtual {
+					e.listen(t, c, s)
 				}
 			}
-		},
-	})
+		}
+	}
+	envoytest.Start(t, opts)
 	return e
 }
 
@@ -269,6 +294,9 @@ func (w *envoyWorld) Upstream(a scenario.Answer) {
 // Redis implements scenario.World.
 func (w *envoyWorld) Redis(t *testing.T, words []string) string {
 	t.Helper()
+	if words[0] == "KEYS" {
+		return w.keys(t, words[1])
+	}
 	var args []any
 	for _, word := range words {
 		args = append(args, word)
@@ -277,16 +305,21 @@ func (w *envoyWorld) Redis(t *testing.T, words []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, ok := reply.([]any)
-	if !ok {
-		return fmt.Sprint(reply)
-	}
-	var lines []string
-	for _, element := range list {
-		if line := fmt.Sprint(element); !strings.HasSuffix(line, ":probe") { // probes vanish at once
-			lines = append(lines, line)
+	return fmt.Sprint(reply)
+}
+
+// keys are those of all nodes, sorted, without those of probes, which vanish at once.
+func (w *envoyWorld) keys(t *testing.T, pattern string) string {
+	t.Helper()
+	var all []string
+	for _, node := range w.nodes {
+		keys, err := node.Keys(t.Context(), pattern).Result()
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, keys...)
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
+	all = slices.DeleteFunc(all, func(key string) bool { return strings.HasSuffix(key, ":probe") })
+	slices.Sort(all)
+	return strings.Join(all, "\n")
 }

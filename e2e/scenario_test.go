@@ -44,7 +44,9 @@ func TestScenariosOnCluster(t *testing.T) {
 }
 
 // playScenarios plays those of some stores in one Envoy.
-func playScenarios(t *testing.T, opts envoytest.Options, client commander, nodes []redis.Cmdable, stores ...scenario.Store) {
+func playScenarios(
+	t *testing.T, opts envoytest.Options, client commander, nodes []redis.Cmdable, stores ...scenario.Store,
+) {
 	t.Helper()
 	files := scenario.Files(t)
 	e := startScenarios(t, opts, files)

@@ -243,7 +243,11 @@ func (v *simulation) settlementsLost(w *worker) (lost int64) {
 // redirect has Envoy follow a redirection that the upstream has answered with.
 func (v *simulation) redirect(r *simRequest) {
 	atUpstream := r.Upstream.Headers != nil && r.status == ""
-	if isDecided := slices.ContainsFunc(v.config.rules, r.applies); !isDecided {
+	isDecided := slices.ContainsFunc(v.config.rules, func(rule *simRule) bool {
+		unlimited := rule.name == "tiers" && r.plan == "ours"
+		return r.applies(rule) && !unlimited
+	})
+	if !isDecided {
 		return
 	}
 	if !r.admitted || !atUpstream {

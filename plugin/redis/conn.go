@@ -260,9 +260,14 @@ const silentMicros = 1_000_000
 // most, and never more than MaxPending, are to have commands in the pipe: there are as many,
 // and Redis is answering. While it does not, the failure mode is sooner with a decision.
 func (c *Conn) Crowded(most, nowMicros int64) bool {
+	if c.requests.waiting < min(most, c.options.MaxPending) {
+		return false
+	}
 	p := &c.link.pipe
-	return c.requests.waiting >= min(most, c.options.MaxPending) &&
-		p.commands.len() > 0 && c.link.health.breaker.state == Closed && !p.owes(silentMicros, nowMicros)
+	if r := &c.link.rotation; r.role == retired && p.commands.len() == 0 {
+		p = &r.pipe // they are on the stream that was in use before
+	}
+	return p.commands.len() > 0 && c.link.health.breaker.state == Closed && !p.owes(silentMicros, nowMicros)
 }
 
 // Asked returns the requests sent, and the length of the fully answered prefix.

@@ -63,6 +63,21 @@ func TestRotation(t *testing.T) {
 	r.grow() // and again
 }
 
+// Requests whose replies the old stream still owes keep others waiting in the worker: Redis answers, and
+// none of them is refused as there are too many.
+func TestCrowdedThroughRotation(t *testing.T) {
+	t.Parallel()
+	r := rotatingRig(t)
+	r.grow()
+	r.request("before").flush()
+	testenv.Same(t, "crowded before the new stream has answered", r.conn.Crowded(1, r.now), true)
+	r.answerBeside("+OK\r\n")
+	r.wantStreams("once the new one has answered", true, true)
+	testenv.Same(t, "crowded by what the old one owes", r.conn.Crowded(1, r.now), true)
+	r.answerBeside(decision(2, true))
+	testenv.Same(t, "crowded once that has come", r.conn.Crowded(1, r.now), false)
+}
+
 // Whatever becomes of a new stream, the one in use goes on, and no request notices.
 func TestRotationFails(t *testing.T) {
 	t.Parallel()

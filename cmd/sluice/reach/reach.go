@@ -273,8 +273,8 @@ var oddPaths = []oddText{
 	{false, regexp.MustCompile(`\*$`), `"*" is a plain character here, which paths do not have (want ` +
 		`{"prefix": "/api/"})`},
 	{true, regexp.MustCompile(`\\\?|\[\?\]`), `a path comes without its query, so that this never ` +
-		`matches (want "expr", or a ` +
-		`condition on the query)`},
+		`matches (want a ` +
+		`condition on "query")`},
 	{
 		true, regexp.MustCompile(`^([^(]|\([^?])*%([a-f][0-9a-fA-F]|[0-9A-F][a-f])`),
 		"escapes that stay in a path are in upper case, so that this never matches (want %%2F for %%2f)",

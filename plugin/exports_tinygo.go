@@ -37,11 +37,16 @@ func pluginOf(contextID uint32) *plugin {
 //export proxy_abi_version_0_2_0
 func abiVersion() {}
 
-// allocate is memory of Go's for what the host returns. It is not used again in the next callback: what a
-// tier may read that Redis names later is kept as it came.
+// allocate is memory for what the host returns: of Go's, which is not used again in the next callback, as
+// what a tier may read that Redis names later is kept as it came. Headers and messages are not.
 //
 //export proxy_on_memory_allocate
-func allocate(size uint32) *byte { return &make([]byte, max(size, 1))[0] }
+func allocate(size uint32) *byte {
+	if n := uint32(len(lent)); 0 < n && size <= n {
+		return &lent[0]
+	}
+	return &make([]byte, max(size, 1))[0]
+}
 
 //export proxy_on_vm_start
 func onVMStart(_, _ uint32) bool { return true }
@@ -125,7 +130,9 @@ func onDone(contextID uint32) (done bool) {
 func onGrpcReceive(contextID, token, size uint32) {
 	callbackBegins()
 	if l := thisVM.streaming(contextID); l != nil {
-		l.received(token, thisVM.host.buffer(grpcMessage, 0, size))
+		message, memory := thisVM.host.message(size)
+		l.received(token, message)
+		messageMemory.takeBack(memory)
 	}
 	acting = unknown
 	callbackEnds()

@@ -45,6 +45,14 @@ func (host) buffer(kind, start, size uint32) []byte {
 	return b
 }
 
+// message is a message from Redis. Its memory is used again after messageMemory.takeBack.
+func (h host) message(size uint32) (b, memory []byte) {
+	memory = messageMemory.lend()
+	b = h.buffer(grpcMessage, 0, size)
+	lent = nil
+	return b, memory
+}
+
 // logLine writes a line to Envoy's log.
 func (host) logLine(level logLevel, text string) {
 	p, n := pointer(text)
@@ -80,12 +88,40 @@ func (host) setSharedData(key string, value []byte, cas uint32) (status uint32) 
 	return proxySetSharedData(p, n, unsafe.SliceData(value), uint32(len(value)), cas)
 }
 
-// requestHeaders is all headers, serialised as the ABI has it. They are valid in this callback.
+// requestHeaders is all headers, serialised as the ABI has it. They are valid until the next call.
 func (host) requestHeaders(contextID uint32) []byte {
 	enter(contextID)
+	memory := headerMemory.lend()
 	b, _ := result(proxyGetHeaderMapPairs(requestHeader, &resultData, &resultLen))
+	headerMemory.takeBack(memory)
 	return b
 }
+
+// reused is memory for what a host call returns of which nothing outlives the callback.
+type reused []byte
+
+var (
+	headerMemory  reused // of request headers
+	messageMemory reused // of messages from Redis
+	lent          []byte // for the host call under way; none: Go allocates
+)
+
+// Bound: bytes of headers, or of a message, in memory that is used again. Beyond it, they get memory of
+// their own. Protects memory.
+const maxReused = 4096
+
+// lend gives the memory to the next host call. Until it is taken back, as in a callback within this
+// one, others get memory of their own.
+func (m *reused) lend() []byte {
+	memory := *m
+	if *m = nil; memory == nil {
+		memory = make([]byte, maxReused)
+	}
+	lent = memory
+	return memory
+}
+
+func (m *reused) takeBack(memory []byte) { lent, *m = nil, memory }
 
 // header is the first value of a header.
 func (host) header(contextID, kind uint32, name string) (string, bool) {

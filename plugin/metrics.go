@@ -216,8 +216,7 @@ func (m *metrics) countLimits(c *decide.Check, admitted bool) {
 // nearLimit reports whether more than 80 % of a check's limit is used, the threshold at which Envoy's
 // rate limit service also counts near_limit.
 func nearLimit(c *decide.Check, limit int) bool {
-	size := c.Limit(limit)
-	return c.Decisions[limit].Remaining*5 < size.Room()
+	return c.Decisions[limit].Remaining*5 < c.Room(limit)
 }
 
 // OverrideIgnored implements decide.Recorder.

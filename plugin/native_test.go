@@ -54,7 +54,11 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		token, size := args[0], args[1]
 		message, _ := g.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.GRPCMessage, 0, size)
 		if l := g.vm.streaming(id); l != nil {
-			l.received(token, slices.Clone(message))
+			message = slices.Clone(message)
+			l.received(token, message)
+			for i := range message { // as the next one takes its place
+				message[i] = '!'
+			}
 		}
 		return 0
 	},

@@ -52,7 +52,7 @@ func (v *requestView) Property(path []string) ([]byte, bool) {
 		}
 		v.path = append(v.path, p...)
 	}
-	return v.host.property(v.id, string(v.path))
+	return v.host.property(v.id, text.View(v.path))
 }
 
 // responseView is a response as rules that settle read it.

@@ -48,11 +48,13 @@ var notBounds = map[string]string{
 	"redis":     "permissionDenied unimplemented tenthMicros",
 	"redisresp": "most safeDigits SimpleString Error Integer Bulk Array Null",
 	"regexsize": "wideRange",
-	"rule":      "digestDigits hashDigits unitsToNormalise unitsToSearch unitsToWrite unitsToHash unitsToCount",
-	"sha1":      "blockSize",
-	"sha256":    "Size blockSize",
-	"slots":     "places",
-	"algo":      "common overVariant queueFields kindOfSteps kindOfWaits minute penaltyArgs shortLen NoFactor",
+	"rule": `
+		digestDigits hashDigits unitsToNormalise unitsToSearch unitsToWrite unitsToHash unitsToCount
+		foreseen certainly`,
+	"sha1":   "blockSize",
+	"sha256": "Size blockSize",
+	"slots":  "places",
+	"algo":   "common overVariant queueFields kindOfSteps kindOfWaits minute penaltyArgs shortLen NoFactor",
 }
 
 // Every number of the code is a bound that says so, or one that is known to bound nothing. Those

@@ -4,6 +4,7 @@
 package ipaddr
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,24 +55,25 @@ func ParseSource(source string) (Addr, bool) {
 
 // parseV4 reads four decimal numbers without leading zeros.
 func parseV4(s string) (addr uint64, ok bool) {
-	for i := range 4 {
-		part, rest, dot := strings.Cut(s, ".")
-		if part == "" || len(part) > 3 || len(part) > 1 && part[0] == '0' || dot != (i < 3) {
-			return 0, false
-		}
-		n := uint64(0)
-		for j := range len(part) {
-			if !text.IsDigit(part[j]) {
+	parts, digits, n := 0, 0, uint64(0)
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && text.IsDigit(s[i]) {
+			if digits > 0 && n == 0 {
 				return 0, false
 			}
-			n = n*10 + uint64(part[j]-'0')
+			if n = n*10 + uint64(s[i]-'0'); n > 255 {
+				return 0, false
+			}
+			digits++
+			continue
 		}
-		if n > 255 {
+		if digits == 0 || parts == 4 || i < len(s) && s[i] != '.' {
 			return 0, false
 		}
-		addr, s = addr<<8|n, rest
+		addr = addr<<8 | n
+		parts, digits, n = parts+1, 0, 0
 	}
-	return addr, true
+	return addr, parts == 4
 }
 
 // parseV6 reads the text of RFC 4291, section 2.2. IPv4 in IPv6 (2.5.5.2) is
@@ -168,13 +170,7 @@ func (a Addr) word(i int) uint64 {
 // AppendTo appends the canonical text: RFC 5952, section 4, for IPv6.
 func (a Addr) AppendTo(dst []byte) []byte {
 	if a.v4 {
-		for shift := 24; shift >= 0; shift -= 8 {
-			dst = strconv.AppendUint(dst, a.lo>>shift&0xff, 10)
-			if shift > 0 {
-				dst = append(dst, '.')
-			}
-		}
-		return dst
+		return appendV4(dst, uint32(a.lo))
 	}
 	start, end := a.longestZeros()
 	for i := 0; i < 8; i++ {
@@ -189,6 +185,30 @@ func (a Addr) AppendTo(dst []byte) []byte {
 		dst = strconv.AppendUint(dst, a.word(i), 16)
 	}
 	return dst
+}
+
+// appendV4 appends four decimal numbers, with one append for all of them.
+func appendV4(dst []byte, addr uint32) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, len("255.255.255.255"))[:at+len("255.255.255.255")]
+	for shift := 24; shift >= 0; shift -= 8 {
+		n := addr >> shift & 0xff
+		if n > 99 {
+			dst[at] = byte('0' + n/100)
+			at++
+		}
+		if n > 9 {
+			dst[at] = byte('0' + n/10%10)
+			at++
+		}
+		dst[at] = byte('0' + n%10)
+		at++
+		if shift > 0 {
+			dst[at] = '.'
+			at++
+		}
+	}
+	return dst[:at]
 }
 
 // longestZeros is the first longest run of at least two words that are zero, or

@@ -35,6 +35,15 @@ func (d *Demand) Limit(i int) algo.Limit {
 	return l
 }
 
+// Room is the capacity of one of the limits as it is for the request.
+func (d *Demand) Room(i int) int64 {
+	if d.Sizes == nil { // without a copy of the limit
+		return d.Limits.Limits[i].Room()
+	}
+	l := d.Limit(i)
+	return l.Room()
+}
+
 // CopyFrom makes d a copy of another demand, in the memory that d has.
 func (d *Demand) CopyFrom(from *Demand) {
 	d.Limits, d.Tag, d.Values = from.Limits, append(d.Tag[:0], from.Tag...), append(d.Values[:0], from.Values...)

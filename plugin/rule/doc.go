@@ -11,8 +11,8 @@
 //
 // # What is read
 //
-// Each attribute is read from the Request at most once, and only if a rule needs it. So are headers:
-// the first alone if it is a pseudo header, else all in one call.
+// Each attribute is read from the Request at most once, and only if a rule needs it. So are headers: a
+// pseudo header alone if requests of late needed no other, else all in one call.
 //
 //   - Header values lose surrounding spaces and tabs, which RFC 9110, section
 //     5.5, excludes from the value. Several fields of one name with different

@@ -50,11 +50,8 @@ func (m *Matcher) write(c *component) part {
 		m.written = append(m.written, marks[r.state]...)
 	case !m.afford(len(r.value) * units):
 		m.written = append(m.written, marks[tooLong]...)
-	case c.Keyed:
-		m.digest = m.set.mac.AppendSum(m.digest[:0], text.Bytes(r.value))
-		m.written = appendHex(m.written, m.digest[:hashDigits/2])
 	case c.Hash:
-		m.written = m.appendDigest(m.written, text.Bytes(r.value), hashDigits)
+		m.written = m.appendHashed(m.written, c, r.value)
 	default:
 		m.written = appendComponent(m.written, r.value)
 	}

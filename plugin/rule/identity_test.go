@@ -1,13 +1,16 @@
 package rule
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -74,6 +77,40 @@ func TestTag(t *testing.T) {
 	} {
 		if got := tagOf(t, tt.name, tt.key...); got != tt.want {
 			t.Errorf("tag of %q, %.100v is %q, want %q", tt.name, tt.key, got, tt.want)
+		}
+	}
+}
+
+// TestDigestsAreKept hashes more values than a Matcher keeps the digests of, and some again. None gets
+// another's digits, nor those of a rule whose hash is keyed.
+func TestDigestsAreKept(t *testing.T) {
+	t.Parallel()
+	key := config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}
+	keyed := key
+	keyed.Keyed = true
+	mac := func(value string) string {
+		h := hmac.New(sha256.New, nil)
+		h.Write([]byte(value))
+		return hex.EncodeToString(h.Sum(nil))
+	}
+	for name, set := range map[string]*Set{
+		"plain": compile(t, counted("r", key)), "keyed": compile(t, counted("r", keyed)),
+		"both": compile(t, counted("r", key), counted("s", keyed)),
+	} {
+		var m Matcher
+		for i := range 20 * maxDigested {
+			value := strings.Repeat("x", i%300) + strconv.Itoa(i%(2*maxDigested)*(1+i%3))
+			applied, _ := set.Apply(get("/", "x-api-key", value), &m)
+			for _, a := range applied {
+				want := sha(value)
+				if name == "keyed" || a.Rule.Name == "s" {
+					want = mac(value)
+				}
+				testenv.Same(t, name+": the tag of "+value, string(a.Tag), a.Rule.Name+"|"+want[:hashDigits])
+			}
+		}
+		if m.reset(compile(t, counted("r", key)), get("/")); m.digested != nil {
+			t.Error("digests outlive the rules that they are of")
 		}
 	}
 }

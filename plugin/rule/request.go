@@ -31,7 +31,9 @@ type Matcher struct {
 	patternUnits int // of work that patterns may still take
 
 	headers    []reading // parallel to set.headers
-	readOne    bool      // a header has been read, and no other is
+	asked      int       // the column of the header that was asked for first; noHeader: none yet
+	more       bool      // one pseudo header was not enough
+	foresight  foresight // whether it will be, over all requests
 	properties []reading // parallel to set.attributes
 	values     []reading // parallel to set.expressions
 	absences   []absence // parallel to set.attributes, over all requests
@@ -44,6 +46,7 @@ type Matcher struct {
 	parts                  []part // parallel to set.components
 	machine                pattern.Machine
 	hash                   *sha256.Hash
+	digested               []digested // over all requests
 
 	cookieBuf []byte
 	pathBuf   []byte
@@ -90,10 +93,14 @@ func read(value string, ok bool) reading {
 // reset prepares for a request, forgetting the last one.
 func (m *Matcher) reset(s *Set, req Request) {
 	if m.set != s {
-		m.set = s
+		m.set, m.asked, m.digested = s, noHeader, nil
+		m.foresight.begin(len(s.headers) > methodColumn+1)
 		m.absences = make([]absence, len(s.attributes))
 	}
-	m.req, m.missing, m.readOne = req, nil, false
+	if m.asked != noHeader {
+		m.foresight.learn(m.more)
+	}
+	m.req, m.missing, m.asked, m.more = req, nil, noHeader, false
 	m.units, m.patternUnits = requestUnits, requestUnits
 	m.headers = fresh(m.headers, len(s.headers))
 	m.properties = fresh(m.properties, len(s.attributes))
@@ -123,11 +130,15 @@ func fresh[T any](list []T, n int) []T {
 // section 5.5), or all cookies. A second header costs Envoy as much as all of them, and only all
 // of them tell whether a name is repeated, as a pseudo header's cannot be.
 func (m *Matcher) headerOf(column int) reading {
+	if m.asked == noHeader {
+		m.asked = column
+	}
+	alone := column == m.asked && column <= methodColumn
+	m.more = m.more || !alone
 	r := &m.headers[column]
 	switch {
 	case r.state != unread:
-	case column <= methodColumn && !m.readOne:
-		m.readOne = true
+	case alone && !m.foresight.more():
 		value, ok := m.req.Header(m.set.headers[column])
 		*r = read(trim(value), ok)
 	default:
@@ -140,6 +151,36 @@ func (m *Matcher) headerOf(column int) reading {
 		}
 	}
 	return *r
+}
+
+// foresight is whether a request that reads a pseudo header will read another header, too: then all are
+// read at once. It learns from the requests before as a branch predictor of two bits does, so that one
+// that is unlike the others, such as a health check, changes nothing.
+type foresight uint8
+
+const (
+	foreseen  foresight = 2 // from here on it will
+	certainly foresight = 3
+)
+
+// begin begins with what the configuration suggests.
+func (f *foresight) begin(more bool) {
+	*f = foreseen - 1
+	if more {
+		*f = certainly
+	}
+}
+
+func (f *foresight) more() bool { return *f >= foreseen }
+
+// learn notes what a request was like.
+func (f *foresight) learn(more bool) {
+	switch {
+	case more && *f < certainly:
+		*f++
+	case !more && *f > 0:
+		*f--
+	}
 }
 
 // Field reads a header field, if rules look at its name. All cookies are one, with "; " between

@@ -21,7 +21,7 @@ func mcpFilters(t *testing.T, heading string) string {
 	t.Helper()
 	filters := recipeYAML(t, heading)
 	if isEnvoy136(t) {
-		filters = regexp.MustCompile("(?m)^ *max_request_body_size.*$").ReplaceAllString(filters, "")
+		filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
 	}
 	return filters
 }

@@ -97,6 +97,7 @@ func TestDoctorOfEnvoy(t *testing.T) {
 	d.want(t, "endpoints", "pass", "leads to "+s.redis.Addr)
 	d.want(t, "metrics", "pass", "metrics of Sluice")
 	d.want(t, "workers", "pass", "2 workers ask Redis")
+	testenv.Same(t, "has a line about a listener without Sluice", d.has("listener"), false)
 
 	d = doctor(t, strings.Replace(diagnosed, `"limit": 10`, `"limit": 11`, 1), "--envoy", s.Admin)
 	d.want(t, "configuration", "warn", "another configuration")

@@ -146,9 +146,11 @@ func look(found *find.Found) *surroundings {
 				partial[yamltree.Get(n, "value")] = true
 			}
 			name := yamltree.Text(n, "name")
-			if name != "" && !partial[n] && isCluster(n) && s.clusters[name] == nil {
-				s.clusters[name] = n
-				for _, o := range extensions(n) {
+			if name != "" && !partial[n] && isCluster(n) {
+				if s.clusters[name] == nil {
+					s.clusters[name] = n
+				}
+				for _, o := range extensions(n) { // a dump has the cluster twice
 					upstream[o] = true
 				}
 			}

@@ -134,6 +134,9 @@ func (l *Limiter) routes(chain *yaml.Node) *yaml.Node {
 		return own
 	}
 	name := yamltree.Text(chain, "rds", "route_config_name")
+	if name == "" {
+		return nil
+	}
 	for _, d := range l.around.documents {
 		for _, n := range yamltree.Objects(d.Root) {
 			if yamltree.Text(n, "name") == name && yamltree.Get(n, "virtual_hosts") != nil {

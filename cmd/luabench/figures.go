@@ -78,7 +78,7 @@ a penalty without strikes {{penalty}}`,
 giving it back cost Redis {{cost "concurrency, take and give back, 20 held"}} times
 a refusal costs {{cost "denied: concurrency"}}. Reading`,
 	"docs/benchmarks.md": `
-three limits in one call are {{printf "%.2f" (index .Ratios "gcra, 3 limits: one call / 3 calls")}} of three calls`,
+three limits in one call cost {{printf "%.2f" (index .Ratios "gcra, 3 limits: one call / 3 calls")}} of three calls`,
 }
 
 // heading stands below the table of the page on algorithms.

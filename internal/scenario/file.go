@@ -133,7 +133,7 @@ func (f *File) read(t *testing.T, rules map[string]string) {
 func (f *File) add(t *testing.T, d *datadriven.TestData, rules map[string]string) {
 	t.Helper()
 	at := f.at(d)
-	c := Config{number: 1, members: strings.TrimPrefix(d.Input, "{")}
+	c := Config{number: 1, members: strings.TrimPrefix(configurationOf(t, at, d.Input), "{")}
 	if n := len(f.Configs); n > 0 {
 		c.number = f.Configs[n-1].number + 1
 	}
@@ -169,6 +169,35 @@ func (f *File) add(t *testing.T, d *datadriven.TestData, rules map[string]string
 		one.Prefix, one.Store = "rl-"+one.Name, store
 		f.Configs = append(f.Configs, &one)
 	}
+}
+
+// configurationOf is the configuration that a block has, or names: "recipe HEADING" is the one under a
+// heading of docs/cookbook.md, changed by lines "OLD -> NEW".
+func configurationOf(t *testing.T, at, input string) string {
+	t.Helper()
+	heading, isRecipe := strings.CutPrefix(input, "recipe ")
+	if !isRecipe {
+		return input
+	}
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heading, changes, _ := strings.Cut(heading, "\n")
+	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, recipe, hasJSON := strings.Cut(section, "```json\n")
+	if recipe, _, _ = strings.Cut(recipe, "```"); !found || !hasJSON {
+		t.Fatalf("%s: docs/cookbook.md has no recipe %q", at, heading)
+	}
+	recipe = strings.Replace(recipe, `"redis": {"cluster": "redis"},`, "", 1) // the store adds it
+	for change := range strings.Lines(changes) {
+		before, after, ok := strings.Cut(strings.TrimSuffix(change, "\n"), " -> ")
+		if !ok || strings.Count(recipe, before) != 1 {
+			t.Fatalf("%s: %q changes no one place of the recipe %q (want OLD -> NEW)", at, change, heading)
+		}
+		recipe = strings.Replace(recipe, before, after, 1)
+	}
+	return recipe
 }
 
 // at is where a block begins.

@@ -64,8 +64,7 @@ func (r *report) pages(counts tally) measure.Pages {
 	return measure.Pages{
 		readmePage: r.readme(counts),
 		"docs/sizing.md": {Sentences: []string{
-			fmt.Sprintf("requests per second × %.0f µs, or %.0f µs through `redis_proxy`", inEnvoy(sluice),
-				inEnvoy(sluiceProxy)),
+			fmt.Sprintf("requests per second × %.0f µs for one rule", inEnvoy(sluice)),
 			fmt.Sprintf("a million a second keep some %.0f cores of Envoys busy", inEnvoy(sluice)),
 			fmt.Sprintf("took %.0f %% of the throughput",
 				100-100*median(sluiceProxy, requestsPerSecond)/median(sluice, requestsPerSecond)),

@@ -166,6 +166,8 @@ type plugin struct {
 	user, passwordEnv string
 	// secret is set if the configuration had the password itself.
 	secret bool
+	// inClear is set if a relay sends the password over the network without TLS.
+	inClear bool
 }
 
 // newPlugin reads a configuration, which must be valid, and takes its

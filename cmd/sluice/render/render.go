@@ -47,7 +47,11 @@ func (p *plugin) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment "+
 			"variable %s", p.passwordEnv))
 	} else if p.passwordEnv != "" {
-		notes = append(notes, fmt.Sprintf("the password of Redis is taken from the environment variable %s", p.passwordEnv))
+		note := "the password of Redis is taken from the environment variable " + p.passwordEnv
+		if p.inClear {
+			note += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
+		}
+		notes = append(notes, note)
 	}
 	return notes
 }
@@ -135,14 +139,11 @@ func Relay(o *Options) (Result, error) {
 		"static_resources", "listeners", "relay", "filter_chains", "0", "filters", "0", "typed_config",
 		"http_filters", "envoy.filters.http.rbac", "typed_config", "rules", "policies", "limiters", "principals")
 	p := &plugin{user: o.User, passwordEnv: cmp.Or(o.PasswordEnv, defaultPasswordEnv)}
+	p.inClear = !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() })
 	relayRedis(t, o, p, nodes)
 	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
 	out, err := yamltree.Write(t)
-	notes := p.notes()
-	if !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() }) {
-		notes[0] += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
-	}
-	return Result{YAML: out, Notes: notes}, err
+	return Result{YAML: out, Notes: p.notes()}, err
 }
 
 // relayRedis sets how a relay reaches Redis, and enters it. Among several servers it asks the primary, as

@@ -15,8 +15,8 @@ import (
 
 const (
 	maxColumns = 120 // a tab counts as one
-	maxLines   = 60  // of a function in a test, from "func" to its brace
-	maxTerms   = 2   // of an if in a test, between && and ||
+	maxLines   = 100 // of a function in a test, from "func" to its brace
+	maxTerms   = 4   // of an if in a test, between && and ||
 )
 
 // A finding is one place that is slow to read.

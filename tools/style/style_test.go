@@ -15,16 +15,16 @@ func TestFind(t *testing.T) {
 		file, source string
 		want         string // of what is found; "" for nothing
 	}{
-		"a line of 120 columns":           {"a.go", "//" + strings.Repeat("é", 118) + "\n", ""},
-		"a line of 121 columns":           {"a.go", "//" + strings.Repeat("é", 119) + "\n", "a line of 121 columns"},
-		"a function of 60 lines":          {"a_test.go", long(60), ""},
-		"a function of 61 lines":          {"a_test.go", long(61), "f has 61 lines"},
-		"a function of 61 lines, shipped": {"a.go", long(61), ""},
-		"two terms":                       {"a_test.go", inside("a && b"), ""},
-		"three terms":                     {"a_test.go", inside("a && b || c"), "an if with 3 terms"},
-		"three terms, shipped":            {"a.go", inside("a && b || c"), ""},
-		"a negation of three":             {"a_test.go", inside("!(a && (b || c))"), "an if with 3 terms"},
-		"three terms in an argument":      {"a_test.go", inside("f(a && b && c)"), ""},
+		"a line of 120 columns":            {"a.go", "//" + strings.Repeat("é", 118) + "\n", ""},
+		"a line of 121 columns":            {"a.go", "//" + strings.Repeat("é", 119) + "\n", "a line of 121 columns"},
+		"a function of 100 lines":          {"a_test.go", long(100), ""},
+		"a function of 101 lines":          {"a_test.go", long(101), "f has 101 lines"},
+		"a function of 101 lines, shipped": {"a.go", long(101), ""},
+		"four terms":                       {"a_test.go", inside("a && b && c && d"), ""},
+		"five terms":                       {"a_test.go", inside("a && b || c || d && e"), "an if with 5 terms"},
+		"five terms, shipped":              {"a.go", inside("a && b || c || d && e"), ""},
+		"a negation of five":               {"a_test.go", inside("!(a && (b || c) && d && e)"), "an if with 5 terms"},
+		"five terms in an argument":        {"a_test.go", inside("f(a && b && c && d && e)"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

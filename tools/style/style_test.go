@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,5 +42,39 @@ func TestFind(t *testing.T) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestLinesOfCode(t *testing.T) {
+	t.Parallel()
+	source := "// Package p does.\npackage p\n\nfunc f() {\n\t// It returns.\n\tg() // at once\n}\n"
+	if got := linesOfCode([]byte(source)); got != 4 {
+		t.Errorf("%d lines, want 4", got)
+	}
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		tests        bool
+		lines, files int
+	}{{false, 2, 1}, {true, 3, 1}} {
+		dir := t.TempDir()
+		for name, source := range map[string]string{
+			"a.go": "package a\n", "a_test.go": "package a\nvar x int\n", "b/b.go": "package b\n",
+			"b/b_test.go": "package b\n", ".hidden/c.go": "package c\n", "d.txt": "text\n",
+		} {
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lines, files, err := size(dir, test.tests)
+		if err != nil || lines != test.lines || files != test.files {
+			t.Errorf("tests %v: %d lines, %d files, %v; want %d, %d", test.tests, lines, files, err, test.lines, test.files)
+		}
 	}
 }

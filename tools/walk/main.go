@@ -3,8 +3,11 @@
 // the first time it is called. A stay is a run of calls into one file, a return is a stay in a file that
 // the reader had left before.
 //
-//	go run -C tools ./walk                                     hold the walks to their limits
+// And it counts the functions that the code calls just once, each a jump for a reader.
+//
+//	go run -C tools ./walk                                     hold both to their limits
 //	go run -C tools ./walk plugin/decide Stores.Ask q          print one walk, stay by stay
+//	go run -C tools ./walk ./plugin/decide/...                 list what is called just once
 package main
 
 import (
@@ -22,6 +25,12 @@ var limits = []struct {
 	{"plugin/decide", "Stores.Conclude", "q", 66, 36},
 }
 
+// How many of the functions and methods that are not exported may be called just once. Bound: per cent.
+// Beyond it, make lint fails. Protects readers from jumps.
+const oncePercent = 53
+
+var shipped = []string{"./plugin/...", "./algo/...", "./redisresp/..."}
+
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "walk:", err)
@@ -32,6 +41,13 @@ func main() {
 func run(args []string) error {
 	switch len(args) {
 	case 0:
+	case 1:
+		all, once, err := Once("..", args[0])
+		for _, text := range once {
+			fmt.Println(text)
+		}
+		fmt.Printf("%d of %d\n", len(once), all)
+		return err
 	case 3:
 		stays, err := Walk("..", args[0], args[1], args[2])
 		if err != nil {
@@ -43,7 +59,7 @@ func run(args []string) error {
 		fmt.Printf("%d stays, %d returns\n", len(stays), Returns(stays))
 		return nil
 	default:
-		return fmt.Errorf("want a folder, a function and a parameter, such as plugin/decide Stores.Ask q")
+		return fmt.Errorf("want packages, or a folder, a function and a parameter, such as plugin/decide Stores.Ask q")
 	}
 	for _, l := range limits {
 		stays, err := Walk("..", l.dir, l.function, l.parameter)
@@ -56,5 +72,10 @@ func run(args []string) error {
 				l.dir, l.function, l.parameter, len(stays), returns, l.stays, l.returns)
 		}
 	}
-	return nil
+	all, once, err := Once("..", shipped...)
+	if err == nil && len(once)*100 > all*oncePercent {
+		err = fmt.Errorf("%d of %d unexported functions are called just once, at most %d %%: inline them",
+			len(once), all, oncePercent)
+	}
+	return err
 }

@@ -34,3 +34,18 @@ func TestNothingToFollow(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestOnce(t *testing.T) {
+	all, once, err := Once("testdata", "./town")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// carry is called twice, greet by itself, too.
+	want := []string{
+		"town/a.go:26 House.seat", "town/b.go:10 Bag.lift", "town/b.go:12 Guest.first", "town/b.go:14 House.nobody",
+		"town/b.go:16 spell",
+	}
+	if all != 7 || !slices.Equal(once, want) {
+		t.Errorf("%d functions, once %q; want 7, %q", all, once, want)
+	}
+}

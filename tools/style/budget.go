@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A budget is what the Go files in and under a folder may have. A line of code is neither blank nor a
+// comment alone.
+type budget struct {
+	dir   string
+	tests bool // count the files that end in _test.go, and no others
+	lines int  // Bound: lines of code. Beyond it, make lint fails. Protects whoever reads all of it.
+	files int  // Bound: files in the folder itself, 0 for any number.
+}
+
+// budgets may be lowered when code leaves. Before code enters that needs more, something of its size leaves.
+var budgets = []budget{
+	{dir: "plugin", lines: 17300, files: 22},
+	{dir: "plugin/config", lines: 3400, files: 24},
+	{dir: "plugin/decide", lines: 3200, files: 26},
+	{dir: "plugin/redis", lines: 2500, files: 17},
+	{dir: "cmd/sluice", lines: 11850},
+	{dir: "bench", lines: 2200},
+	{dir: ".", tests: true, lines: 65300},
+}
+
+// over finds the budgets that the files under root exceed.
+func over(root string) (all []finding, err error) {
+	for _, b := range budgets {
+		lines, files, err := size(filepath.Join(root, filepath.FromSlash(b.dir)), b.tests)
+		if err != nil {
+			return nil, err
+		}
+		if lines > b.lines {
+			all = append(all, finding{file: b.dir, line: 1, text: fmt.Sprintf("%d lines of code: %d at most", lines, b.lines)})
+		}
+		if b.files > 0 && files > b.files {
+			all = append(all, finding{file: b.dir, line: 1, text: fmt.Sprintf("%d files: %d at most", files, b.files)})
+		}
+	}
+	return all, nil
+}
+
+// size counts the lines of code in and under a folder, and the files in the folder itself.
+func size(dir string, tests bool) (lines, files int, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") != tests {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		lines += linesOfCode(source)
+		if filepath.Dir(path) == filepath.Clean(dir) {
+			files++
+		}
+		return err
+	})
+	return lines, files, err
+}
+
+func linesOfCode(source []byte) (n int) {
+	for line := range bytes.Lines(source) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			n++
+		}
+	}
+	return n
+}

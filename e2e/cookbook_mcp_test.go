@@ -74,17 +74,6 @@ func TestCookbookMCP(t *testing.T) {
 		mcpCall("tools/list", "", "", ""),
 		listen,
 	})
-
-	// The refusal is a response of JSON-RPC 2.0 (section 5): without a result, and with the id null.
-	recipe := strings.Replace(mcpRecipe(t, heading), `"limit": 30`, `"limit": 1`, 1)
-	e = start(t, recipe, envoytest.Options{Redis: []string{}, Edit: before(mcpFilters(t, heading))})
-	call := mcpCall("tools/call", "search", "", "")
-	headers := append(call.headers, ":method: POST", ":body: "+call.body)
-	testenv.Same(t, "the first call", get(t, e.URL+call.path, headers...).status, http.StatusOK)
-	r := get(t, e.URL+call.path, headers...)
-	testenv.Same(t, "the second call", r.status, http.StatusTooManyRequests)
-	testenv.Same(t, "its body", r.body,
-		`{"jsonrpc":"2.0","id":null,"error":{"code":-32029,"message":"Too many calls of this tool."}}`)
 }
 
 // mcpEvasions are calls of a tool that the filter does not read by default, or not at all, and that

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
@@ -142,42 +141,4 @@ func TestTold(t *testing.T) {
 // leaves is a response of the rule "named"; "" where it does not apply.
 func leaves(remaining string) map[string]string {
 	return map[string]string{"x-ratelimit-remaining": remaining}
-}
-
-// TestCookbookTold: what clients see of the recipes for answers.
-func TestCookbookTold(t *testing.T) {
-	t.Parallel()
-	const alice = "x-api-key: alice"
-	for _, tt := range []struct {
-		heading, before, after string
-		status                 int // of the second request
-		want                   map[string]string
-		body                   string
-	}{
-		{
-			heading: "402 for a quota, 429 for a rate", before: `"limit": 1000,`, after: `"limit": 1,`,
-			status: http.StatusPaymentRequired, want: map[string]string{"content-type": "application/json"},
-			body: `{"error":"quota used up"}`,
-		},
-		{
-			heading: "A limit against abuse that nobody sees", before: `"gcra", "limit": 100, "window": "1s", "burst": 500`,
-			after: `"fixed_window", "anchor": "first_request", "limit": 1, "window": "1h"`, status: http.StatusTooManyRequests,
-			want: map[string]string{"x-ratelimit-limit": "", "retry-after": "3600"},
-			body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests",` +
-				`"status":429,"detail":"Limit exceeded. Retry after 3600 seconds."}`,
-		},
-	} {
-		t.Run(tt.heading, func(t *testing.T) {
-			t.Parallel()
-			recipe := cookbook(t, tt.heading)
-			testenv.Same(t, "limits to change", strings.Count(recipe, tt.before), 1)
-			recipe = strings.NewReplacer(tt.before, tt.after, `"redis": {"cluster": "redis"},`, patient).Replace(recipe)
-			s := start(t, recipe, envoytest.Options{})
-			testenv.Same(t, "the first status", get(t, s.URL, alice).status, http.StatusOK)
-			r := get(t, s.URL, alice)
-			testenv.Same(t, "the second status", r.status, tt.status)
-			testenv.Same(t, "the second body", r.body, tt.body)
-			expectHeaders(t, r, tt.want)
-		})
-	}
 }

@@ -63,6 +63,12 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 		addProperties(w.properties, "metadata\x00filter_metadata", claims)
 		w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": claims}}
 	}
+	if v.config.Has("usage") {
+		typed, untyped := scenario.Usage()
+		w.attributes = map[string]any{
+			"metadata": map[string]any{"typed_filter_metadata": typed, "filter_metadata": untyped},
+		}
+	}
 	w.connect(v)
 	cfg, err := config.Parse([]byte(c.JSON()))
 	if err != nil {

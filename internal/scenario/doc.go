@@ -28,7 +28,8 @@
 //     it is not. store=redis or store=local plays it once. virtual keeps it off Envoy: its answers
 //     depend on the time of day, or time passes in it. no-seconds leaves "reset", "retry-after" and
 //     "t" out of its outputs. with=(...) names what is around the limiter: [Surroundings]. In place of
-//     JSON there may be "recipe HEADING", of docs/cookbook.md, with lines "OLD -> NEW" that change it.
+//     JSON there may be "recipe HEADING" of docs/cookbook.md, or "recipe PAGE#HEADING" of another page
+//     of docs, with lines "OLD -> NEW" that change it.
 //   - request sends requests one after the other, "METHOD PATH name:value ...", where a value with
 //     blanks stands in quotes. The answer is the status, what the access log says, the header
 //     fields that Sluice sets, by short names, and any others as they are. show=(body,upstream) adds

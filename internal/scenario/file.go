@@ -31,6 +31,7 @@ var Surroundings = map[string]string{
 	"trusted-hop": "one proxy in front: the client's address is the last one in x-forwarded-for",
 	"trusting":    "use_remote_address is not set, which is Envoy's default",
 	"claims":      "a filter has left metadata, as jwt_authn and mcp do",
+	"usage":       "a filter has left what a language model was asked for and has used, as ai_protocol_manager does",
 	"tenant":      "a filter leaves x-tenant as the metadata tenants, name",
 	"economy":     "requests with x-quota take a route whose answer is 202",
 }
@@ -45,6 +46,20 @@ func Claims() (metadata map[string]any) {
 		panic(err)
 	}
 	return metadata
+}
+
+// Usage is the metadata that with=usage leaves: Envoy's own of each type, and what json_to_metadata has of "n".
+func Usage() (typed, untyped map[string]any) {
+	typed = map[string]any{
+		"envoy.ai.request_info": map[string]any{
+			"model": "gpt", "estimated_input_tokens": 20.0, "max_output_tokens": 1000.0,
+		},
+		"envoy.ai.token_usage": map[string]any{
+			"input_tokens": 1000.0, "output_tokens": 100.0, "total_tokens": 1100.0,
+			"input_token_details": map[string]any{"cached_tokens": 400.0},
+		},
+	}
+	return typed, map[string]any{"openai": map[string]any{"n": 1.0}}
 }
 
 // Has reports whether a surrounding is there.
@@ -172,22 +187,30 @@ func (f *File) add(t *testing.T, d *datadriven.TestData, rules map[string]string
 }
 
 // configurationOf is the configuration that a block has, or names: "recipe HEADING" is the one under a
-// heading of docs/cookbook.md, changed by lines "OLD -> NEW".
+// heading of docs/cookbook.md, "recipe PAGE#HEADING" that of another page, changed by lines "OLD -> NEW".
 func configurationOf(t *testing.T, at, input string) string {
 	t.Helper()
 	heading, isRecipe := strings.CutPrefix(input, "recipe ")
 	if !isRecipe {
 		return input
 	}
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
+	heading, changes, _ := strings.Cut(heading, "\n")
+	name, named, hasPage := strings.Cut(heading, "#")
+	if !hasPage {
+		name, named = "cookbook.md", heading
+	}
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	heading, changes, _ := strings.Cut(heading, "\n")
-	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
-	_, recipe, hasJSON := strings.Cut(section, "```json\n")
+	_, section, found := strings.Cut(string(page), "\n## "+named+"\n")
+	_, recipe, hasJSON := strings.Cut(section, "```json")
+	kind, recipe, _ := strings.Cut(recipe, "\n")
 	if recipe, _, _ = strings.Cut(recipe, "```"); !found || !hasJSON {
-		t.Fatalf("%s: docs/cookbook.md has no recipe %q", at, heading)
+		t.Fatalf("%s: docs/%s has no recipe %q", at, name, named)
+	}
+	if kind == " rule" {
+		recipe = `{"rules": [` + recipe + `]}`
 	}
 	recipe = strings.Replace(recipe, `"redis": {"cluster": "redis"},`, "", 1) // the store adds it
 	for change := range strings.Lines(changes) {

@@ -53,6 +53,8 @@ func TestAIMoney(t *testing.T) {
 			`"default": 1000000`, `"default": 30000`).Replace(recipe[1])
 	})
 	const mini = 1000*0.4 - 400*0.3 + 100*1.6
+	// Envoy adds both to the input: what Anthropic has read from a cache, which costs less, and written.
+	const cached = (100+1000+10)*3 - 1000*27/10 + 50*15
 	sum := int64(0)
 	for _, tc := range []struct {
 		action string
@@ -61,6 +63,8 @@ func TestAIMoney(t *testing.T) {
 		{"openai_plain", 20*3 + 301*15},
 		{"openai_mini", mini},
 		{"anthropic_stream", 20*3 + 412*15},
+		{"anthropic_cached", cached},
+		{"anthropic_cached_stream", cached},
 		{"openai_failed", 0},
 		{"openai_plain", 20*3 + 301*15},
 	} {

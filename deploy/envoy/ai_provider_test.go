@@ -54,17 +54,16 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, rest, ok := strings.Cut(words, "pause="); ok {
 		a.pause, _ = time.ParseDuration(strings.Fields(rest)[0])
 	}
-	if _, rest, ok := strings.Cut(words, "usage="); ok {
-		a.absurd(rest, req.Stream)
-		return
-	}
+	_, told, saysUsage := strings.Cut(words, "usage=")
 	switch anthropic := r.URL.Path == "/v1/messages"; {
+	case anthropic && saysUsage:
+		a.cached(told, req.Stream)
+	case saysUsage:
+		a.absurd(told, req.Stream)
 	case anthropic && req.Stream:
 		a.events(anthropicEvents)
 	case anthropic:
-		a.json(`{"id": "m", "type": "message", "role": "assistant", "model": "claude-test",
-			"content": [{"type": "text", "text": "hello world"}],
-			"stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": %[2]d}}`)
+		a.json(`{` + anthropicMessage + `, "usage": {"input_tokens": 20, "output_tokens": %[2]d}}`)
 	case r.URL.Path == "/v1/responses":
 		a.json(`{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed",
 			"parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
@@ -108,6 +107,10 @@ var anthropicEvents = []string{
 		`"usage": {"output_tokens": %[2]d}}`,
 	"event: message_stop\ndata: " + `{"type": "message_stop"}`,
 }
+
+// anthropicMessage is the members of a message but for its usage.
+const anthropicMessage = `"id": "m", "type": "message", "role": "assistant", "model": "claude-test",
+	"content": [{"type": "text", "text": "hello world"}], "stop_reason": "end_turn", "stop_sequence": null`
 
 type answer struct {
 	w     http.ResponseWriter
@@ -155,4 +158,21 @@ func (a *answer) absurd(usage string, stream bool) {
 	a.w.Header().Set("content-type", "application/json")
 	fmt.Fprintf(a.w, `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [], `+
 		`"usage": %s}`, usage)
+}
+
+// cached is Anthropic's answer with this for its usage. A stream says it with its first event, which
+// has one token of output.
+func (a *answer) cached(usage string, stream bool) {
+	if !stream {
+		a.w.Header().Set("content-type", "application/json")
+		fmt.Fprintf(a.w, `{`+anthropicMessage+`, "usage": %s}`, usage)
+		return
+	}
+	var said struct {
+		Output int `json:"output_tokens"`
+	}
+	_ = json.Unmarshal([]byte(usage), &said)
+	a.worth = 20 + said.Output
+	start := strings.Replace(anthropicEvents[0], `{"input_tokens": 20, "output_tokens": 1}`, usage, 1)
+	a.events(append([]string{start}, anthropicEvents[1:]...))
 }

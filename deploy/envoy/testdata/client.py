@@ -114,6 +114,23 @@ def anthropic_stream():
     return {"text": text, "tokens": usage.input_tokens + usage.output_tokens}
 
 
+# Anthropic's input_tokens are those that no cache has to do with.
+cached = {"input_tokens": 100, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 10, "output_tokens": 50}
+
+
+def anthropic_cached():
+    usage = message(anthropic_client(max_retries=0), "usage=" + json.dumps(cached)).usage
+    return {"tokens": usage.input_tokens + usage.output_tokens}
+
+
+def anthropic_cached_stream():
+    with anthropic_client(max_retries=0).messages.stream(
+            model="claude-test", max_tokens=1000,
+            messages=[{"role": "user", "content": "usage=" + json.dumps(cached)}]) as stream:
+        usage = stream.get_final_message().usage
+    return {"tokens": usage.input_tokens + usage.output_tokens}
+
+
 def openai_limited():
     """Uses the limit up, then asks once more without and once more with a retry."""
     return limited(openai_client, chat, openai.RateLimitError)

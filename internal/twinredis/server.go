@@ -66,6 +66,13 @@ func (s *Server) Restart() {
 // FlushScripts is SCRIPT FLUSH (https://redis.io/docs/latest/commands/script-flush/).
 func (s *Server) FlushScripts() { s.loaded = map[string]bool{} }
 
+// LoadScripts is SCRIPT LOAD of all scripts that it knows.
+func (s *Server) LoadScripts() {
+	for _, known := range s.scripts {
+		s.loaded[known.sha1] = true
+	}
+}
+
 // Set sets a key as an operator does: SET key text PX. 0 lives for ever.
 func (s *Server) Set(key, text string, lifeMicros, nowMicros int64) {
 	v := value{text: text}

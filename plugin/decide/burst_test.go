@@ -120,7 +120,7 @@ func TestOverdueForOthers(t *testing.T) {
 	if v := w.end(late); v.Outcome != answer.FailedAllow {
 		t.Errorf("one that came later: %s", v.Outcome.Metric())
 	}
-	if n := w.overloaded; n != 1 {
+	if n := w.failed[redis.Overload]; n != 1 {
 		t.Errorf("%d requests were counted as kept back too long, want 1", n)
 	}
 	if w.stores.burst.said.Get(1, late.Checks[1].Tag) != nil {

@@ -62,7 +62,7 @@ type crowd struct {
 	first, last *share // the turns of these
 
 	round  uint32 // counts the times in which all that was asked before has been answered
-	endsAt uint64 // the round ends when so many requests have been answered, see Redis.Asked
+	endsAt uint64 // the round ends when so many requests have been answered, see redis.Conn.Asked
 }
 
 func newCrowd(home *questions, timeoutMicros int64, chance rand.Source) crowd {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/deny"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
 const settled = `{"redis": {"cluster": "redis"},
@@ -16,17 +15,6 @@ const settled = `{"redis": {"cluster": "redis"},
 		{"algorithm": "gcra", "limit": 90, "window": "1h", "cost": 2},
 		{"algorithm": "sliding_window_log", "limit": 90, "window": "1h", "cost": 0}],
 	"settle": %settle}]}`
-
-// settlements notes what Redis is told.
-type settlements struct {
-	*world
-	told []redis.Charge
-}
-
-func (s *settlements) Settle(charge redis.Charge, back []int64, _ int64) {
-	charge.Costs = slices.Clone(back)
-	s.told = append(s.told, charge)
-}
 
 const byStatus, byCost = `{"status": ["4xx"]}`, `{"cost": {"header": "x-cost", "max": 50}}`
 
@@ -77,11 +65,8 @@ func TestFinish(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
 				w.steady = true
-				redis := &settlements{world: w}
-				w.connect(redis)
 				q := w.ask()
-				w.decided(0)
-				w.conclude(q)
+				w.answer()
 				if !q.Unfinished() {
 					t.Fatal("nothing is left to be done")
 				}
@@ -90,17 +75,20 @@ func TestFinish(t *testing.T) {
 				}
 				w.stores.Finish(q, tc.response, w.now)
 				w.worker.Ends(q, tc.response, w.now) // once is enough
+				at := w.now.UnixMicros
+				w.ticks(20_000)
+				told := w.calls[1:]
 				if tc.want == nil {
-					if len(redis.told) > 0 {
-						t.Errorf("settled %v, want nothing", redis.told)
+					if len(told) > 0 {
+						t.Errorf("settled %v, want nothing", told)
 					}
 					return
 				}
-				if len(redis.told) != 1 {
-					t.Fatalf("settled %+v, want %v", redis.told, tc.want)
+				if len(told) != 1 {
+					t.Fatalf("settled %+v, want %v", told, tc.want)
 				}
-				testenv.SameList(t, "what is given back", redis.told[0].Costs, tc.want)
-				testenv.Same(t, "the charge's time", redis.told[0].AtMicros, w.now.UnixMicros)
+				testenv.SameList(t, "what is given back", told[0].Costs, tc.want)
+				testenv.Same(t, "the charge's time", told[0].ChargedMicros, at)
 			})
 		}
 	}
@@ -124,9 +112,7 @@ func TestSettlementIsRemembered(t *testing.T) {
 		"settle": {"status": ["401"]}}]}`)
 	w.steady = true
 	first, second := w.ask(), w.ask()
-	w.decided(0)
-	w.decided(1)
-	w.worker.goOn(w.now)
+	w.answer()
 	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
 		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedTTLMicros)
 	}
@@ -170,11 +156,9 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 			q := w.ask()
 			q.Expired(0, w.now.SteadyMicros)
 			w.conclude(q)
-			c := w.flying[0]
-			w.decided(0)
-			if c.charged != 1 || c.given != 1 {
-				t.Errorf("charged %d, given back %d", c.charged, c.given)
-			}
+			w.answer()
+			testenv.Same(t, "calls", len(w.calls), 2)
+			testenv.Same(t, "units that stay charged", w.charged["r|"], 0)
 		})
 	}
 }

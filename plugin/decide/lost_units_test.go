@@ -3,148 +3,57 @@ package decide
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/internal/twinredis"
-	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/metric"
-	"github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// mesh is some workers with real connections to one Redis of twins, on one clock.
+// mesh is some workers of one Redis, which answers at once.
 type mesh struct {
-	t        *testing.T
-	rules    *rule.Set
-	server   *twinredis.Server
-	now      Time
-	workers  []*meshWorker
+	workers  []*world
 	admitted int
-	calls    int // of scripts
-}
-
-// meshWorker is one worker. It is its Envoy and its connection's Host, and counts nothing.
-type meshWorker struct {
-	*mesh
-	worker  *Worker
-	away    bool
-	open    bool
-	replies []byte
-}
-
-func (*meshWorker) Say(uint32, string)               {}
-func (*meshWorker) Resume(uint32)                    {}
-func (*meshWorker) Answer(uint32, *answer.Rejection) {}
-func (*meshWorker) Report(uint32, *answer.Report)    {}
-func (*meshWorker) TickWithin(int64, int64)          {}
-func (*meshWorker) SetHeaders(uint32, [][2]string)   {}
-
-func (*meshWorker) Request(uint32) rule.Request { return headers{} }
-
-func (*meshWorker) Count(metric.Event, int64)         {}
-func (*meshWorker) RequestFailed(redis.Cause)         {}
-func (*meshWorker) RoundTrip(int64)                   {}
-func (*meshWorker) BreakerChanged(redis.BreakerState) {}
-func (*meshWorker) OverrideIgnored([]byte)            {}
-func (*meshWorker) Concluded(*Question, Verdict)      {}
-func (*meshWorker) SwapStreams()                      {}
-func (*meshWorker) CloseStatus() uint32               { return 0 }
-func (*meshWorker) Warn(string)                       {}
-func (*meshWorker) Info(string)                       {}
-func (*meshWorker) Tried(bool, string)                {}
-func (*meshWorker) Turn(int64) bool                   { return false }
-func (*meshWorker) Examined(redis.ServerStats, int64) {}
-func (w *meshWorker) CloseStream()                    { w.open, w.replies = false, nil }
-
-func (w *meshWorker) OpenStream() error {
-	if w.away {
-		return fmt.Errorf("away")
-	}
-	w.open = true
-	return nil
-}
-
-func (w *meshWorker) Send(commands []byte) error {
-	w.replies = w.server.Receive(w.replies, commands, w.now.UnixMicros)
-	return nil
 }
 
 func newMesh(t *testing.T, workers int, text string) *mesh {
 	t.Helper()
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &mesh{t: t, rules: rules, server: twinredis.New(rules), now: Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6}}
-	m.server.Ran = func(*twinredis.Call) { m.calls++ }
+	m := &mesh{}
 	for i := range workers {
-		w := &meshWorker{mesh: m}
-		w.worker = NewWorker(cfg, rules, nil, w, w, rand.NewPCG(uint64(i), 1))
-		w.worker.Connect(w, redis.Options{
-			KeyPrefix: "rl", TimeoutMicros: cfg.Redis.TimeoutMicros, MaxPending: cfg.Failure.MaxPending,
-			Breaker: cfg.Failure.Breaker, Seed: uint64(i) + 1,
-		})
+		w := newWorld(t, uint64(i)+1, text)
+		w.steady, w.server = true, append(m.workers, w)[0].server
 		m.workers = append(m.workers, w)
 	}
 	return m
 }
 
-// request is one request. Redis' replies come at once.
-func (w *meshWorker) request() (admitted bool) {
-	var matcher rule.Matcher
-	applied, _ := w.rules.Apply(headers{}, &matcher)
-	q := w.worker.Question(0)
-	q.Keep(applied)
-	w.worker.Arrive(q, w.now)
-	w.hear()
+// request is one request to a worker.
+func (m *mesh) request(w *world) (admitted bool) {
+	q := w.begin(headers{})
+	w.send(q)
+	w.answer()
 	if admitted = q.State() == Passed; admitted {
-		w.admitted++
+		m.admitted++
 	}
+	w.leave(w.requests[q])
 	w.worker.Ends(q, nil, w.now)
-	w.hear()
+	w.answer()
+	w.live, w.ended = w.live[:0], w.ended[:0]
 	return admitted
-}
-
-// hear brings the worker what Redis has answered.
-func (w *meshWorker) hear() {
-	for len(w.replies) > 0 {
-		replies := w.replies
-		w.replies = nil
-		w.worker.Received(replies, w.now)
-	}
-}
-
-// kill ends all connections, between requests.
-func (m *mesh) kill() {
-	for _, w := range m.workers {
-		if w.open {
-			w.CloseStream()
-			w.worker.Closed(m.now)
-		}
-	}
 }
 
 // pass lets time pass, with the ticks that the workers ask for.
 func (m *mesh) pass(micros int64) {
-	for end := m.now.SteadyMicros + micros; m.now.SteadyMicros < end; {
-		step := end - m.now.SteadyMicros
+	for left := micros; left > 0; {
+		step := left
 		for _, w := range m.workers {
-			if next := w.worker.NextMicros(m.now.SteadyMicros); next > 0 {
+			if next := w.worker.NextMicros(w.now.SteadyMicros); next > 0 {
 				step = min(step, max(next, 4000))
 			}
 		}
-		m.now.SteadyMicros += step
-		m.now.UnixMicros += step
+		left -= step
 		for _, w := range m.workers {
-			w.worker.Tick(m.now)
-			w.hear()
+			w.pass(step)
+			w.worker.Tick(w.now)
+			w.answer()
 		}
 	}
 }
@@ -152,7 +61,7 @@ func (m *mesh) pass(micros int64) {
 // exhaust sends requests to all workers in turn until none has admitted any for a while.
 func (m *mesh) exhaust() {
 	for idle := 0; idle < 2000; {
-		if m.workers[idle%len(m.workers)].request() {
+		if m.request(m.workers[idle%len(m.workers)]) {
 			idle = 0
 		}
 		idle++
@@ -205,7 +114,7 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 					{"algorithm": %s, "limit": %d, "window": "1d", "lease": %s}]}]}`,
 					cmp.Or(tc.algorithm, `"fixed_window", "anchor": "first_request"`), tc.limit, tc.lease))
 				for i := range 6 * tc.limit / 8 {
-					m.workers[i%workers].request()
+					m.request(m.workers[i%workers])
 					m.pass(500)
 					if i%(tc.limit/8) == tc.limit/8-1 {
 						m.killFor(tc.awayFor)
@@ -213,7 +122,7 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 				}
 				m.exhaust()
 				if m.admitted < tc.wantAtEnd || m.admitted > tc.limit {
-					t.Errorf("%d of %d were admitted, want at least %d; %d calls", m.admitted, tc.limit, tc.wantAtEnd, m.calls)
+					t.Errorf("%d of %d were admitted, want at least %d", m.admitted, tc.limit, tc.wantAtEnd)
 				}
 			})
 		}
@@ -224,8 +133,8 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 func (m *mesh) killFor(micros int64) {
 	for _, w := range m.workers {
 		w.away = micros > 0
+		w.lose()
 	}
-	m.kill()
 	m.pass(micros)
 	for _, w := range m.workers {
 		w.away = false
@@ -240,14 +149,14 @@ func TestBucketsForgetUnitsThatComeBack(t *testing.T) {
 	m := newMesh(t, 1, `{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "limits": [
 		{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"units": 1000, "ttl": "1s"}}]}]}`)
 	for range 600 {
-		m.workers[0].request()
+		m.request(m.workers[0])
 	}
 	m.killFor(1)
-	m.workers[0].request()
+	m.request(m.workers[0])
 	m.pass(400e3)
 	m.admitted = 0
 	for range 6000 {
-		m.workers[0].request()
+		m.request(m.workers[0])
 	}
 	testenv.Within(t, "admitted at one instant", m.admitted, 3890, 4000)
 }
@@ -265,9 +174,9 @@ func TestUnitsAreNoCreditForLostData(t *testing.T) {
 				"rules": [{"name": "r", "limits": [
 				{"algorithm": %s, "limit": 1000, "window": "1d", "lease": {"units": 100, "ttl": "200ms"}}]}]}`, algorithm))
 			for range 150 {
-				m.workers[0].request()
+				m.request(m.workers[0])
 			}
-			m.server.Restart()
+			m.workers[0].server.Restart()
 			m.killFor(1e6)
 			m.admitted = 0
 			m.exhaust()

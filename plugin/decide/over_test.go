@@ -7,9 +7,9 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/deny"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
 // overRules have each rule's match at a header of its name.
@@ -77,18 +77,17 @@ func asks(rules string) headers {
 	return h
 }
 
-// answer lets Redis decide all that it was asked, and returns what that was.
-func (w overWorld) answer() string {
+// trip has Redis answer all that it was sent, and returns the rules that it was asked about.
+func (w overWorld) trip() string {
 	var names []string
-	calls := w.flying
-	w.flying = nil
-	w.hear(func() {
-		for _, c := range calls {
-			names = append(names, c.waiter.(*Question).Checks[c.index].Rule.Name)
-			w.run(c)
-			c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
+	w.run(len(w.flying))
+	for _, c := range w.calls {
+		if c.Kind == twinredis.Check {
+			names = append(names, c.Limits.Rule.Name)
 		}
-	})
+	}
+	w.calls = nil
+	w.hear()
 	return strings.Join(names, " ")
 }
 
@@ -99,7 +98,9 @@ func (w overWorld) ask(rules string) told {
 	w.send(q)
 	var trips []string
 	for len(w.flying) > 0 {
-		trips = append(trips, w.answer())
+		if trip := w.trip(); trip != "" {
+			trips = append(trips, trip)
+		}
 	}
 	return w.told(q, r, strings.Join(trips, "|"))
 }
@@ -253,7 +254,8 @@ func TestOverUndecided(t *testing.T) {
 		w := newOverWorld(t, mode)
 		w.ask("soft")
 		w.ask("soft") // is remembered
-		w.down = true
+		w.away = true
+		w.lose()
 		for rules, outcome := range want {
 			got := w.ask(rules)
 			testenv.Same(t, mode+", "+rules, got.outcome, outcome)
@@ -267,7 +269,7 @@ func TestOverUndecided(t *testing.T) {
 func TestOverInTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	w := newOverWorld(t, "local")
-	w.down = true
+	w.away = true
 	for i, outcome := range []string{"local:allowed", "over:paid", "over:paid", "local:limited:paid"} {
 		testenv.Same(t, "request "+strconv.Itoa(i), w.ask("paid").outcome, outcome)
 	}
@@ -292,17 +294,17 @@ func TestLateReplyOfARuleThatIsOver(t *testing.T) {
 	w.ask("soft")
 	q := w.begin(asks("soft hard"))
 	w.send(q)
-	w.hear(func() {
-		q.Expired(0, w.now.SteadyMicros)
-		q.Expired(1, w.now.SteadyMicros)
-	})
+	q.Expired(0, w.now.SteadyMicros)
+	q.Expired(1, w.now.SteadyMicros)
+	w.conclude(q)
 	testenv.Same(t, "outcome", w.worker.display.text(q.verdict), "failed:allow")
 	testenv.SameList(t, "headers", w.requests[q].set, []string{"x-over: soft"})
-	late := w.flying[0]
-	w.states = map[string][]algo.State{} // Redis has lost its data
+	w.server.Restart() // Redis has lost its data
+	clear(w.charged)
+	w.calls = nil
 	w.answer()
-	testenv.Same(t, "charged", late.charged, 1)
-	testenv.Same(t, "given back", late.given, 1)
+	testenv.Same(t, "that it was charged", w.calls[0].Allowed, true)
+	testenv.Same(t, "units that stay charged", w.charged["soft|"], 0)
 }
 
 // TestOverKeptBack: whoever is kept back past the bound and is remembered as over goes on with the
@@ -348,11 +350,7 @@ func TestBlockIsNeverOver(t *testing.T) {
 	w := newOverWorld(t, "allow")
 	q := w.begin(asks("operator"))
 	w.send(q)
-	c := w.flying[0]
-	w.flying = nil
-	block := &redis.Reply{}
-	block.By, block.LeftMicros = algo.ByBlock, 7*second
-	w.hear(func() { c.waiter.Decided(c.index, block, w.now.SteadyMicros) })
+	w.says(algo.Ruling{By: algo.ByBlock, LeftMicros: 7 * second})
 	testenv.Same(t, "outcome", q.verdict.Outcome, answer.Blocked)
 	testenv.Same(t, "wait", q.WaitMicros(), 7*second)
 }
@@ -375,16 +373,15 @@ func TestOverIsSettled(t *testing.T) {
 			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 9, "window": "1h"}]}}]}`)
 	w.steady = true
 	for _, status := range []int64{200, 500} {
-		q := w.begin(headers{})
-		w.send(q)
-		call := w.flying[0]
-		overWorld{w}.answer()
+		q := w.ask()
+		w.answer()
 		resp := &response{came: true, status: status}
 		w.worker.Responds(q, resp)
 		w.leave(w.requests[q])
 		w.worker.Ends(q, resp, w.now)
-		back := map[int64]int64{200: 0, 500: 5}[status]
-		testenv.Same(t, "given back after "+strconv.FormatInt(status, 10), call.given, back)
-		w.states = map[string][]algo.State{}
+		w.ticks(20_000)
+		testenv.Same(t, "charged after "+strconv.FormatInt(status, 10), w.charged["r|"], map[int64]int64{200: 5, 500: 0}[status])
+		w.server.Restart()
+		clear(w.charged)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -29,96 +30,61 @@ func contracted(t *testing.T, mode string) *world {
 	return w
 }
 
-// asks is a request with some headers that waits for Redis.
-func (w *world) asks(h headers) *Question {
-	w.t.Helper()
-	q := w.begin(h)
-	if w.send(q); q.State() != Asking {
-		w.t.Fatal("decided without Redis")
-	}
-	return q
-}
-
-// tells has Redis tell of another override than the last call was made for.
-func (w *world) tells(value string, leftMicros int64) (again bool) {
-	w.t.Helper()
-	return w.again(w.flying[len(w.flying)-1], &redis.Reply{
-		Ruling:        algo.Ruling{AtMicros: w.now.UnixMicros, LeftMicros: leftMicros},
-		OtherOverride: true, Override: []byte(value),
-	})
-}
-
-// lastly has Redis decide what it was asked last.
-func (w *world) lastly(ruling algo.Ruling) (madeFor string) {
-	w.t.Helper()
-	c := w.flying[len(w.flying)-1]
-	w.flying = w.flying[:len(w.flying)-1]
-	ruling.AtMicros = w.now.UnixMicros
-	reply := &redis.Reply{Ruling: ruling}
-	if ruling.By == algo.ByLimits {
-		reply.Decisions = make([]algo.Decision, len(w.plans[c.charge.Script].Limits()))
-		for i := range reply.Decisions {
-			reply.Decisions[i].Allowed = ruling.Allowed
-		}
-	}
-	c.waiter.Decided(c.index, reply, w.now.SteadyMicros)
-	w.next()
-	return string(c.check.MadeFor)
-}
-
 // TestWhatOverridesMake holds what each override makes of the check of a request that comes with a
 // tier, a cost and a limit of its own.
 func TestWhatOverridesMake(t *testing.T) {
 	t.Parallel()
 	free, pro, staff := headers{"x-cost": "3"}, headers{"x-plan": "pro", "x-cost": "2"}, headers{"x-plan": "staff"}
-	size := func(units, burst int64) algo.Size { return algo.Size{Units: units, Burst: burst} }
+	type size struct{ units, room int64 }
 	for _, tc := range []struct {
 		value  string
 		h      headers
 		costs  []int64
-		sizes  []algo.Size
+		sizes  []size
 		ignore bool
 	}{
-		{"", free, []int64{3}, nil, false},
-		{"x2.5", free, []int64{3}, []algo.Size{size(10, 0)}, false},
-		{"x2", pro, []int64{2, 2}, []algo.Size{size(80, 0), size(100, 0)}, false},
-		{"tier:pro", free, []int64{3, 3}, []algo.Size{size(40, 0), size(50, 0)}, false},
-		{"tier:pro", headers{"x-limit": "7"}, []int64{1, 1}, []algo.Size{size(40, 0), size(7, 0)}, false},
-		{"tier:pro", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, false},
-		{"tier:free", pro, []int64{2}, nil, false},
+		{"", free, []int64{3}, []size{{4, 4}}, false},
+		{"x2.5", free, []int64{3}, []size{{10, 10}}, false},
+		{"x2", pro, []int64{2, 2}, []size{{80, 80}, {100, 100}}, false},
+		{"tier:pro", free, []int64{3, 3}, []size{{40, 40}, {50, 50}}, false},
+		{"tier:pro", headers{"x-limit": "7"}, []int64{1, 1}, []size{{40, 40}, {7, 7}}, false},
+		{"tier:pro", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, false},
+		{"tier:free", pro, []int64{2}, []size{{4, 4}}, false},
 		{"tier:staff", pro, nil, nil, false},
-		{"tier:pro", staff, []int64{1, 1}, []algo.Size{size(40, 0), size(50, 0)}, false},
-		{"limits:r=100/7", free, []int64{3}, []algo.Size{size(100, 7)}, false},
-		{"limits:r=0", free, []int64{3}, []algo.Size{size(0, 0)}, false},
+		{"tier:pro", staff, []int64{1, 1}, []size{{40, 40}, {50, 50}}, false},
+		{"limits:r=100/7", free, []int64{3}, []size{{100, 7}}, false},
+		{"limits:r=0", free, []int64{3}, []size{{0, 0}}, false},
 		{
 			"limits:r-1h=8",
 			headers{"x-plan": "pro", "x-limit": "7"},
 			[]int64{1, 1},
-			[]algo.Size{size(40, 0), size(8, 0)},
+			[]size{{40, 40}, {8, 8}},
 			false,
 		},
-		{"limits:r-1h=8,r-1m=9", pro, []int64{2, 2}, []algo.Size{size(9, 0), size(8, 0)}, false},
-		{"tier:gold", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
-		{"limits:r-1h=8", free, []int64{3}, nil, true},
+		{"limits:r-1h=8,r-1m=9", pro, []int64{2, 2}, []size{{9, 9}, {8, 8}}, false},
+		{"tier:gold", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
+		{"limits:r-1h=8", free, []int64{3}, []size{{4, 4}}, true},
 		{"limits:r=8", staff, nil, nil, true},
-		{"limits:r-1h=8/9", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
-		{"limits:r-1h=8,r-1h=8", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
-		{"limits:r-1h=1000000001", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
-		{"rubbish", pro, []int64{2, 2}, []algo.Size{size(40, 0), size(50, 0)}, true},
+		{"limits:r-1h=8/9", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
+		{"limits:r-1h=8,r-1h=8", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
+		{"limits:r-1h=1000000001", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
+		{"rubbish", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
 	} {
 		w := contracted(t, "allow")
+		w.set("r|c", tc.value, 0)
 		for _, when := range []string{"when Redis tells it", "when it is remembered"} {
 			what := fmt.Sprintf("%q of %v, %s", tc.value, tc.h, when)
+			w.calls, w.events[metric.OverrideIgnored] = nil, 0
 			w.asks(tc.h)
-			c := w.flying[0]
-			if c.check.MadeFor == nil && tc.value != "" {
-				testenv.Same(t, what+": that it is asked again", w.tells(tc.value, algo.Never), true)
+			w.answer()
+			call := w.calls[0]
+			var sizes []size
+			for _, l := range call.Plan.Limits() {
+				sizes = append(sizes, size{l.Units, l.Room()})
 			}
-			testenv.SameList(t, what+": costs", c.charge.Costs, tc.costs)
-			testenv.SameList(t, what+": sizes", c.charge.Sizes, tc.sizes)
-			before := w.events[metric.OverrideIgnored]
-			testenv.Same(t, what+": what it was made for", w.lastly(algo.Ruling{Allowed: true}), tc.value)
-			testenv.Same(t, what+": that it is ignored", w.events[metric.OverrideIgnored] > before, tc.ignore)
+			testenv.SameList(t, what+": costs", call.Costs, tc.costs)
+			testenv.SameList(t, what+": sizes", sizes, tc.sizes)
+			testenv.Same(t, what+": that it is ignored", w.events[metric.OverrideIgnored] > 0, tc.ignore)
 		}
 	}
 }
@@ -129,32 +95,34 @@ func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "allow")
 	for n, step := range []struct {
-		passes  int64
-		madeFor string
-		tells   string // "-": nothing
-		left    int64
+		passes int64
+		set    string // "-": nothing
+		life   int64
+		trips  int
 	}{
-		{0, "", "-", 0},
-		{0, "", "tier:pro", algo.Never},
-		{0, "tier:pro", "-", 0},
-		{3600e6, "tier:pro", "-", 0},
-		{0, "tier:pro", "x2", 5e6},
-		{4_999_999, "x2", "-", 0},
-		{1, "", "x2", 5e6}, // it ends by itself; it was set anew
-		{0, "x2", "", algo.Never},
-		{0, "", "-", 0},
-		{0, "", "rubbish", algo.Never},
-		{0, "rubbish", "-", 0},
+		{0, "-", 0, 1},
+		{0, "tier:pro", 0, 2},
+		{0, "-", 0, 1},
+		{3600e6, "-", 0, 1},
+		{0, "x2", 5e6, 2},
+		{4_999_999, "-", 0, 1},
+		{1, "x2", 5e6, 2}, // it ends by itself; it was set anew
+		{0, "-", 0, 1},
+		{0, "", 0, 2},
+		{0, "-", 0, 1},
+		{0, "rubbish", 0, 2},
+		{0, "-", 0, 1},
 	} {
 		w.pass(step.passes)
-		w.asks(headers{})
-		testenv.Same(t, fmt.Sprintf("step %d: what it was made for", n), string(w.flying[0].check.MadeFor), step.madeFor)
-		want := step.madeFor
-		if step.tells != "-" {
-			w.tells(step.tells, step.left)
-			want = step.tells
+		if step.set != "-" {
+			w.set("r|c", step.set, step.life)
 		}
-		testenv.Same(t, fmt.Sprintf("step %d: then", n), w.lastly(algo.Ruling{Allowed: true}), want)
+		q, trips := w.asks(headers{}), 0
+		for ; !q.concluded; trips++ {
+			w.next()
+		}
+		w.answer()
+		testenv.Same(t, fmt.Sprintf("step %d: round trips", n), trips, step.trips)
 	}
 }
 
@@ -162,6 +130,7 @@ func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
 func TestOverrideThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "local")
+	penalty := algo.Ruling{By: algo.ByPenalty, LeftMicros: 7e6}
 	for n, step := range []struct {
 		ruling algo.Ruling
 		want   string
@@ -169,12 +138,11 @@ func TestOverrideThatIsGone(t *testing.T) {
 		{algo.Ruling{By: algo.ByBlock, LeftMicros: algo.Never}, "block"},
 		{algo.Ruling{Allowed: true}, ""},
 		{algo.Ruling{By: algo.ByFree, Allowed: true, LeftMicros: 7e6}, "free"},
-		{algo.Ruling{By: algo.ByPenalty, LeftMicros: 7e6}, "free"}, // says nothing of an override
+		{penalty, "free"}, // says nothing of an override
 		{algo.Ruling{Allowed: true, Ignored: true}, ""},
 	} {
-		w.asks(headers{})
-		w.lastly(step.ruling)
 		a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
+		w.stores.overrides.learn(&a, &redis.Reply{Ruling: step.ruling}, w.now.SteadyMicros)
 		got := string(w.stores.overrides.recall(&a, w.now.SteadyMicros))
 		testenv.Same(t, fmt.Sprintf("step %d: remembered", n), got, step.want)
 	}
@@ -186,9 +154,10 @@ func TestClientThatLeft(t *testing.T) {
 	t.Parallel()
 	for value, again := range map[string]bool{"tier:pro": false, "tier:free": true, "x2": true, "limits:r=9": true} {
 		w := contracted(t, "allow")
-		q := w.asks(headers{})
-		w.endStream(q)
-		testenv.Same(t, value+": that it is asked again", w.tells(value, algo.Never), again)
+		w.set("r|c", value, 0)
+		w.endStream(w.asks(headers{}))
+		w.answer()
+		testenv.Same(t, value+": that it is asked again", len(w.calls) == 1, again)
 	}
 }
 
@@ -196,11 +165,14 @@ func TestClientThatLeft(t *testing.T) {
 func TestExpiredCheckIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "allow")
+	w.set("r|c", "tier:pro", 0)
 	q := w.asks(headers{})
 	q.Expired(0, w.now.SteadyMicros)
-	testenv.Same(t, "that it is asked again", w.tells("tier:pro", algo.Never), false)
+	w.answer()
+	testenv.Same(t, "calls that ran", len(w.calls), 0)
 	w.asks(headers{})
-	testenv.Same(t, "what the next is made for", w.lastly(algo.Ruling{Allowed: true}), "tier:pro")
+	w.next()
+	testenv.Same(t, "limits of the next, in its first call", len(w.calls[0].Costs), 2)
 }
 
 // TestLocalGoesByWhatIsRemembered: while Redis is away, mode local goes by what the worker
@@ -235,7 +207,7 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 		w := contracted(t, "local")
 		remember(w, tc.value, tc.left)
 		w.pass(1e6)
-		w.down = true
+		w.away = true
 		admitted := 0
 		var last *Question
 		for range 60 {
@@ -259,19 +231,18 @@ func TestLateChargeOfAnotherTier(t *testing.T) {
 	t.Parallel()
 	w := contracted(t, "local")
 	q := w.asks(headers{"x-cost": "3"})
-	c := w.flying[0]
-	w.run(c) // Redis charges it as tier free
+	w.run(1) // Redis charges it as tier free
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	q.Expired(0, w.now.SteadyMicros)
 	w.worker.goOn(w.now)
 	testenv.Same(t, "limits of the fallback", len(q.Checks[0].Limits.Limits), 2)
 	q.refused = true
-	c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
-	testenv.Same(t, "given back", c.given, 3)
-	plan, out := w.plans[c.charge.Script], make([]algo.Decision, 1)
-	plan.Decide(w.state(c.charge), w.now.UnixMicros, []int64{0}, out)
-	testenv.Same(t, "what remains of tier free", out[0].Remaining, 4)
+	w.answer()
+	back := w.calls[len(w.calls)-1]
+	testenv.Same(t, "the last call", back.Kind, twinredis.Refund)
+	testenv.SameList(t, "given back", back.Costs, []int64{3})
+	testenv.Same(t, "units that stay charged", w.charged["r|c"], 0)
 }
 
 // TestMemoryOfOverridesIsBounded: 10,000 identities and 1 MB, of which those unused for longest go.

@@ -1,10 +1,12 @@
 package decide
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // One rule with a penalty, and another one next to it.
@@ -38,23 +40,10 @@ func TestStrikesAreNoOthersFault(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, tc.rules+`]}`)
 			w.steady = true
-			q := w.ask()
-			if got := w.flying[0].check.Deferred; got != tc.deferred {
-				t.Errorf("deferred: %v, want %v", got, tc.deferred)
-			}
-			for i, rejected := range tc.rejected {
-				if !rejected {
-					w.flying[i].charged = 1
-				}
-				q.Decided(i, ruling(rejected), w.now.SteadyMicros)
-			}
-			w.conclude(q)
-			w.flying = nil
-			w.ask()
-			told := int64(0)
-			for _, s := range w.flying[0].check.Strikes {
-				told += s.Count
-			}
+			told, deferred := w.rejectedBy(tc.rejected...)
+			testenv.Same(t, "strikes told at first", told, 0)
+			testenv.Same(t, "that Redis is not to count", deferred, tc.deferred)
+			told, _ = w.rejectedBy(make([]bool, len(tc.rejected))...)
 			if told != tc.told {
 				t.Errorf("%d strikes are told, want %d", told, tc.told)
 			}
@@ -88,10 +77,12 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 			w.steady = true
 			told := int64(0)
 			for i, after := range tc.after {
-				w.now.SteadyMicros += after
-				told += w.rejectedBy(i == 0 || i != tc.free, true)
+				w.pass(after)
+				n, _ := w.rejectedBy(i == 0 || i != tc.free, true)
+				told += n
 			}
-			told += w.rejectedBy(false, false)
+			n, _ := w.rejectedBy(false, false)
+			told += n
 			if told != tc.told {
 				t.Errorf("%d strikes are told, want %d", told, tc.told)
 			}
@@ -100,31 +91,29 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 }
 
 // rejectedBy asks about a request, has Redis answer so for each rule, and returns how many
-// strikes it was told of.
-func (w *world) rejectedBy(rejected ...bool) (told int64) {
-	q := w.ask()
-	for _, s := range w.flying[0].check.Strikes {
-		told += s.Count
-	}
+// strikes it was told of, and whether it was told to count none itself.
+func (w *world) rejectedBy(rejected ...bool) (told int64, deferred bool) {
+	w.ask()
 	for i, rejected := range rejected {
-		if !rejected {
-			w.flying[i].charged = 1
+		d := algo.Decision{Remaining: 1}
+		if rejected {
+			d = algo.Decision{RetryAfterMicros: 1}
 		}
-		q.Decided(i, ruling(rejected), w.now.SteadyMicros)
+		words := w.says(algo.Ruling{}, d)
+		if i > 0 {
+			continue
+		}
+		var strikes string
+		strikes, deferred = strings.CutSuffix(string(words[len(words)-1]), "-")
+		for group := range strings.FieldsSeq(strikes) {
+			_, count, _ := strings.Cut(group, ":")
+			n, _ := strconv.ParseInt(count, 10, 64)
+			told += n
+		}
 	}
-	w.stores.Conclude(q, w.now)
-	w.flying = nil
-	return told
-}
-
-// ruling is a reply of Redis' about one limit.
-func ruling(rejected bool) *redis.Reply {
-	r := &redis.Reply{
-		Ruling:    algo.Ruling{AtMicros: 1, Allowed: !rejected},
-		Decisions: []algo.Decision{{Allowed: !rejected}},
+	for len(w.flying) > 0 { // what was given back
+		w.flying, w.replies = w.flying[1:], append(w.replies, ":0\r\n"...)
 	}
-	if rejected {
-		r.Decisions[0].RetryAfterMicros = 1
-	}
-	return r
+	w.hear()
+	return told, deferred
 }

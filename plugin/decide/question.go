@@ -25,7 +25,7 @@ type Question struct {
 	next    *Question // in the list that it is in
 
 	arrivedMicros int64 // on the steady clock
-	keptMicros    int64 // when it was kept back, see Redis.ListeningMicros; 0: it was not
+	keptMicros    int64 // when it was kept back, see redis.Conn.ListeningMicros; 0: it was not
 	overdue       bool  // it was, for the whole timeout
 
 	verdict   Verdict // once it is concluded

@@ -24,22 +24,15 @@ func micros(t *testing.T, text string) int64 {
 	return at.UnixMicro()
 }
 
-// answered asks about a request, which Redis decides at once.
-func (w *world) answered(fallback bool) *Question {
+// answered is a request that Redis decides at once.
+func (w *world) answered() *Question {
 	w.t.Helper()
-	q := w.arriving()
+	q := w.begin(headers{})
 	w.send(q)
-	for _, c := range w.flying {
-		if fallback {
-			q.Failed(c.index, 1, w.now.SteadyMicros)
-			continue
-		}
-		w.run(c)
-		c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
-		w.heard = w.now.UnixMicros
+	w.answer()
+	if !q.concluded {
+		w.t.Fatal("it was not concluded")
 	}
-	w.flying = nil
-	w.verdict = w.conclude(q)
 	return q
 }
 
@@ -60,46 +53,31 @@ func TestCalendarByRedisTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
 	w.steady = true
-	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
-	redisNow := w.now
-	wrong := w.now
-	wrong.UnixMicros = micros(t, "1999-06-01T12:00:00Z")
+	w.now.UnixMicros = micros(t, "1999-06-01T12:00:00Z")
+	w.aheadMicros = micros(t, "2026-02-10T12:00:00Z") - w.now.UnixMicros
 	if !w.stores.GuessesTime() {
 		t.Error("the wall clock is not read for the first guess")
 	}
-	first := w.askAt(wrong)
-	w.now = redisNow
-	w.decided(0)
-	w.decided(1)
-	w.flying, w.heard = nil, redisNow.UnixMicros
+	first := w.ask()
+	w.run(2)
+	w.hear()
+	testenv.Same(t, "commands that are sent again", len(w.flying), 1)
+	w.answer()
 	wantWindow(t, "the first request", &first.Checks[0].Decisions[0], 4, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
-	if w.resized != 1 || w.stores.GuessesTime() {
-		t.Errorf("%d calls were for another time, want 1; the time is guessed: %v", w.resized, w.stores.GuessesTime())
-	}
-	wantWindow(t, "the second", &w.answered(false).Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
+	testenv.Same(t, "that the time is guessed", w.stores.GuessesTime(), false)
+	wantWindow(t, "the second", &w.answered().Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
 		"2026-02-27T23:00:00Z")
-	rejected := w.answered(false)
-	if w.verdict.Event != Refused {
-		t.Fatal("the other rule does not reject")
-	}
+	rejected := w.answered()
+	testenv.Same(t, "what becomes of the third", rejected.verdict.Event, Refused)
 	wantWindow(t, "one that the other rule rejects", &rejected.Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
 		"2026-02-27T23:00:00Z")
-	w.now.UnixMicros = micros(t, "2026-02-28T00:00:00Z")
-	w.now.SteadyMicros += 20e6 // the rejection is forgotten
-	next := w.answered(false)
+	w.pass(micros(t, "2026-02-28T00:00:00Z") - w.now.UnixMicros - w.aheadMicros)
+	next := w.ask()
+	w.run(2)
+	w.hear()
+	testenv.Same(t, "commands that follow its checks", len(w.flying), 1) // what is given back
 	wantWindow(t, "one in the next window", &next.Checks[0].Decisions[0], 5, "2026-02-27T23:00:00Z",
 		"2026-03-30T22:00:00Z")
-	if w.resized != 1 {
-		t.Errorf("%d calls were for another time, want 1", w.resized)
-	}
-}
-
-// askAt is ask on a clock that Redis does not go by.
-func (w *world) askAt(now Time) *Question {
-	was := w.now
-	w.now = now
-	defer func() { w.now = was }()
-	return w.ask()
 }
 
 // Without Redis the embedded store counts in the same windows, by its own clock, and
@@ -109,10 +87,11 @@ func TestCalendarInTheEmbeddedStore(t *testing.T) {
 	w := newWorld(t, 1, monthly)
 	w.steady = true
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.away = true
 	for i, remaining := range []int64{4, 3, 3, 3} { // the other rule rejects from the third on
-		q := w.answered(true)
+		q := w.answered()
 		wantWindow(t, "request", &q.Checks[0].Decisions[0], remaining, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
-		if refused := w.verdict.Event == Refused; refused != (i >= 2) {
+		if refused := q.verdict.Event == Refused; refused != (i >= 2) {
 			t.Errorf("request %d is refused: %v", i, refused)
 		}
 	}
@@ -125,7 +104,7 @@ func TestCalendarInTheDenyCache(t *testing.T) {
 		{"algorithm": "fixed_window", "limit": 1, "window": "day", "timezone": "America/Havana"}]}]}`)
 	w.steady = true
 	w.now.UnixMicros = micros(t, "2024-11-04T04:59:58Z") // 2 s before midnight, after a day of 25 hours
-	w.answered(false)
+	w.answered()
 	for _, tc := range []struct {
 		after  int64 // us
 		source Source
@@ -136,9 +115,8 @@ func TestCalendarInTheDenyCache(t *testing.T) {
 		{2e6 - 2, FromMemory, Rejected},
 		{1, FromRedis, Allowed},
 	} {
-		w.now.SteadyMicros += tc.after
-		w.now.UnixMicros += tc.after
-		c := &w.answered(false).Checks[0]
+		w.pass(tc.after)
+		c := &w.answered().Checks[0]
 		if c.Source != tc.source || c.Status != tc.status {
 			t.Errorf("at %s: source %d, status %d; want %d, %d", time.UnixMicro(w.now.UnixMicros).UTC(), c.Source, c.Status,
 				tc.source, tc.status)
@@ -157,11 +135,10 @@ func TestCalendarLease(t *testing.T) {
 	w.steady = true
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
 	for range 20 {
-		w.answered(false)
-		w.now.SteadyMicros += 1000
-		w.now.UnixMicros += 1000
+		w.answered()
+		w.pass(1000)
 	}
-	q := w.answered(false)
+	q := w.answered()
 	if q.Checks[0].Source != FromLease {
 		t.Fatalf("source %d, want the lease", q.Checks[0].Source)
 	}
@@ -169,10 +146,8 @@ func TestCalendarLease(t *testing.T) {
 		t.Errorf("a window of %d us", d.EndsMicros-d.BeginsMicros)
 	}
 	w.worker.Close(w.now)
-	left := w.state(w.ledger[1].charge)[0]
-	if want := int64(21); len(left) < 2 || left[1] != want {
-		t.Errorf("the window has counted %v, want %d units", left, want)
-	}
+	w.answer()
+	testenv.Same(t, "units that the window has counted", w.charged["day|"], 21)
 }
 
 // What a limit of 0 rejects without asking anybody has a window, too.
@@ -181,7 +156,7 @@ func TestCalendarOfNothing(t *testing.T) {
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 0, "window": "day"}]}]}`)
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
-	q := w.answered(false)
+	q := w.answered()
 	wantWindow(t, "the request", &q.Checks[0].Decisions[0], 0, "2026-02-10T00:00:00Z", "2026-02-11T00:00:00Z")
 }
 
@@ -192,12 +167,18 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
 	w.steady = true
-	may, february := w.now, w.now
-	may.UnixMicros, february.UnixMicros = micros(t, "2026-05-10T12:00:00Z"), micros(t, "2026-02-10T12:00:00Z")
-	w.now, w.heard = may, february.UnixMicros
-	for range 2 {
-		w.answered(true)
-	}
+	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.answered() // by which the worker learns Redis' time
+	w.aheadMicros = w.now.UnixMicros - micros(t, "2026-05-10T12:00:00Z")
+	w.now.UnixMicros -= w.aheadMicros
+	w.away = true
+	w.lose()
+	w.answered()
+	w.answered()
+	w.away = false
+	w.pass(20e6)
+	w.worker.Tick(w.now) // the breaker's probe
+	w.answer()
 	q := w.ask()
 	q.Expired(0, w.now.SteadyMicros)
 	q.Expired(1, w.now.SteadyMicros)
@@ -206,13 +187,8 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	}
 	wantWindow(t, "what the embedded store says", &q.Checks[0].Decisions[0], 3, "2026-04-29T22:00:00Z",
 		"2026-05-30T22:00:00Z")
-	w.now = february
-	w.decided(0)
-	late := w.flying[0]
-	testenv.Same(t, "what was charged late", late.charged, 1)
-	testenv.Same(t, "what was given back of it", late.given, 1)
-	testenv.Same(t, "calls for another time", w.resized, 0)
-	if left := w.state(late.charge)[0]; len(left) > 0 {
-		t.Errorf("the window has counted %v", left)
-	}
+	w.calls = nil
+	w.answer()
+	testenv.Same(t, "that it is charged late", w.calls[0].Allowed, true)
+	testenv.Same(t, "units that stay charged", w.charged["month|"], 1)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -23,15 +23,18 @@ const withSlots = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "r
 		"limits": [{"algorithm": "leaky_bucket", "limit": 40, "window": "1s", "burst": 6, "overflow": "queue"}]}
 ]}`
 
-// heldIn is how many slots the twins of Redis hold of a tag, and under which nonces.
-func (w *world) heldIn(script *redis.Script, tag string) (sum int64, nonces []int64) {
-	plan := w.plans[script]
-	i, _ := plan.Slots()
-	for e := range slices.Chunk(w.state(redis.Charge{Script: script, Demand: rule.Demand{Tag: []byte(tag)}})[i], 3) {
-		if e[2] > w.now.UnixMicros {
-			sum, nonces = sum+e[1], append(nonces, e[0])
+// heldIn is how many slots Redis holds of a tag, and under which nonces.
+func (w *world) heldIn(tag string) (sum int64, nonces []int64) {
+	w.server.States(w.now.UnixMicros, func(key string, state algo.State) {
+		if key != "rl:{"+tag+"}:concurrency" {
+			return
 		}
-	}
+		for e := range slices.Chunk(state, 3) {
+			if e[2] > w.now.UnixMicros {
+				sum, nonces = sum+e[1], append(nonces, e[0])
+			}
+		}
+	})
 	return sum, nonces
 }
 
@@ -46,7 +49,7 @@ func (w *world) checkSlots() {
 		j, _ := set.Plan.Slots()
 		for user := range 6 {
 			tag := fmt.Sprint(set.Rule.Name, "|", user)
-			sum, nonces := w.heldIn(w.stores.remote.scripts[set.ID], tag)
+			sum, nonces := w.heldIn(tag)
 			if sum > set.Limits[j].Units {
 				w.t.Fatalf("%s holds %d of %d", tag, sum, set.Limits[j].Units)
 			}
@@ -100,7 +103,7 @@ func TestSlotsInterleaved(t *testing.T) {
 						if !set.HasSlots {
 							continue
 						}
-						if sum, nonces := w.heldIn(w.stores.remote.scripts[set.ID], tag); sum != 0 {
+						if sum, nonces := w.heldIn(tag); sum != 0 {
 							t.Errorf("%s holds %d: %d", tag, sum, nonces)
 						}
 						if sum := w.stores.slots.book.Held(set.ID, []byte(tag), true); sum != 0 {
@@ -134,23 +137,11 @@ func (w *world) fly(cost int) *Question {
 	return q
 }
 
-// answerAll lets Redis run and answer all that it was sent.
-func (w *world) answerAll() {
-	for _, c := range w.flying {
-		w.run(c)
-	}
-	w.hear(func() {
-		for len(w.flying) > 0 {
-			c := w.flying[0]
-			w.flying = w.flying[1:]
-			c.waiter.Decided(c.index, c.reply, w.now.SteadyMicros)
-		}
-	})
-}
-
+// wantHeld wants so many slots to be held, once Redis has answered all that it was sent.
 func (w *world) wantHeld(want int64) {
 	w.t.Helper()
-	if got, _ := w.heldIn(w.stores.remote.scripts[0], "flight|u"); got != want {
+	w.answer()
+	if got, _ := w.heldIn("flight|u"); got != want {
 		w.t.Errorf("Redis knows of %d slots, want %d", got, want)
 	}
 	var held int64
@@ -169,17 +160,15 @@ func TestSlotsOfRequests(t *testing.T) {
 	t.Parallel()
 	w := newFlight(t, "allow")
 	a := w.fly(1)
-	w.answerAll()
 	w.wantHeld(1)
 	b := w.fly(1)
-	w.answerAll()
 	w.wantHeld(2)
 	for range 3 { // a refusal is not remembered: Redis is asked each time
 		refused := w.fly(1)
 		if refused.State() != Asking {
 			t.Fatalf("a request was decided without Redis: %s", refused.State())
 		}
-		w.answerAll()
+		w.answer()
 		if refused.State() != Answered || refused.verdict.Outcome.Metric() != "limited" {
 			t.Errorf("a third request is %s, %s", refused.State(), refused.verdict.Outcome.Metric())
 		}
@@ -189,7 +178,6 @@ func TestSlotsOfRequests(t *testing.T) {
 	w.endStream(a)
 	w.wantHeld(1)
 	free := w.fly(0)
-	w.answerAll()
 	w.wantHeld(1) // a cost of 0 takes none
 	w.endStream(free)
 	w.endStream(b)
@@ -197,22 +185,17 @@ func TestSlotsOfRequests(t *testing.T) {
 
 	gone := w.fly(1)
 	w.endStream(gone) // its client left before the answer
-	w.answerAll()
 	w.wantHeld(0)
 
 	late := w.fly(1)
-	c := w.flying[0]
-	w.run(c)
-	w.hear(func() { c.waiter.Expired(0, w.now.SteadyMicros) })
+	late.Expired(0, w.now.SteadyMicros)
+	w.worker.goOn(w.now)
 	if late.State() != Passed {
 		t.Fatalf("undecided, and %s", late.State())
 	}
-	w.flying = nil
-	c.waiter.Decided(0, c.reply, w.now.SteadyMicros)
+	before := w.charged["flight|u"]
 	w.wantHeld(0) // it goes on without
-	if c.given != 1 {
-		t.Errorf("%d units of what was charged late were given back, want all", c.given)
-	}
+	testenv.Same(t, "units that were charged late and not given back", w.charged["flight|u"]-before, 0)
 	w.endStream(late)
 }
 
@@ -222,24 +205,19 @@ func TestSlotsAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := newFlight(t, "deny")
 	a, b := w.fly(1), w.fly(1)
-	w.answerAll()
-	pass := func(micros int64) {
-		for end := w.now.SteadyMicros + micros; w.now.SteadyMicros < end; {
-			next := w.worker.NextMicros(w.now.SteadyMicros)
-			w.now.SteadyMicros, w.now.UnixMicros = w.now.SteadyMicros+next, w.now.UnixMicros+next
-			w.worker.Tick(w.now)
-		}
-	}
-	pass(16e6)
+	w.answer()
+	w.ticks(16e6)
 	w.wantHeld(2)
-	clear(w.states)
-	observer{w.stores.record, w.stores}.Reconnected()
-	pass(250_000)
+	w.server.Restart()
+	w.lose()
+	w.ticks(1e6)
 	w.wantHeld(2)
 	w.endStream(a)
-	pass(16e6)
+	w.ticks(16e6)
 	w.wantHeld(1)
 	w.endStream(b)
+	w.wantHeld(0)
+	w.ticks(61e6) // the connection rests
 	if next := w.worker.NextMicros(w.now.SteadyMicros); next != 0 {
 		t.Errorf("the next tick is in %d us, though no slot is held", next)
 	}
@@ -251,8 +229,9 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	t.Parallel()
 	w := newFlight(t, "local")
 	inRedis := w.fly(1)
-	w.answerAll()
-	w.down = true
+	w.answer()
+	w.away = true
+	w.lose()
 	one, two, three := w.fly(1), w.fly(1), w.fly(1)
 	testenv.Same(t, "without Redis, the first request", one.State(), Passed)
 	testenv.Same(t, "without Redis, the second request", two.State(), Passed)
@@ -262,9 +241,9 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 		t.Errorf("the embedded store was given nothing back: %s", four.State())
 	}
 	w.endStream(inRedis)
-	w.down = false
-	w.post()
-	if n, _ := w.heldIn(w.stores.remote.scripts[0], "flight|u"); n != 0 {
+	w.away = false
+	w.ticks(20e6)
+	if n, _ := w.heldIn("flight|u"); n != 0 {
 		t.Errorf("Redis knows of %d slots", n)
 	}
 }

@@ -96,27 +96,10 @@ func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }
 // alone reports whether there is no Redis to ask.
 func (s *Stores) alone() bool { return s.order[len(s.order)-1] == onlyLayer }
 
-// Redis is the connection to Redis, see redis.Conn.
-type Redis interface {
-	Crowded(most, nowMicros int64) bool
-	Asked() (sent, answered uint64)
-	ListeningMicros(nowMicros int64) int64
-	Overloaded(nowMicros int64)
-	Begin(nowMicros int64) redis.Cause
-	KeptBack(micros int64)
-	Add(w redis.Waiter, index int, check redis.Check) (nonce int64)
-	Flush(nowMicros int64)
-	Refund(charge redis.Charge, nowMicros int64)
-	Settle(charge redis.Charge, back []int64, nowMicros int64)
-	Release(script *redis.Script, tag []byte, slots redis.Slots, nowMicros int64)
-	Renew(script *redis.Script, tag []byte, slots []redis.Slots, nowMicros int64)
-	RedisMicros(nowMicros int64) (micros int64, known bool)
-}
-
 // remote is the layer of Redis: it knows the scripts that decide. Where no Redis is configured
 // it is never asked: see orderOf.
 type remote struct {
-	conn    Redis
+	conn    *redis.Conn
 	scripts []*redis.Script // by rule.LimitSet.ID
 	back    []int64         // scratch, for a settlement
 }

@@ -2,7 +2,7 @@ package decide
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,43 +19,14 @@ const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [
 	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}],
 		"penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
 
-// told lets Redis answer what it was asked last, and returns that.
-func (w *world) told(ruling algo.Ruling) *call {
-	w.t.Helper()
-	c := w.flying[len(w.flying)-1]
-	w.flying = w.flying[:len(w.flying)-1]
-	decisions := []algo.Decision{{Allowed: ruling.Allowed, RetryAfterMicros: 60e6}}
-	if ruling.AtMicros = w.now.UnixMicros; ruling.Allowed {
-		decisions[0].RetryAfterMicros = 0
+// told has Redis answer the oldest check, and returns the rejections that it was told of: age:count.
+func (w *world) told(r algo.Ruling) (strikes string) {
+	d := algo.Decision{RetryAfterMicros: 60e6}
+	if r.Allowed {
+		d.RetryAfterMicros = 0
 	}
-	c.waiter.Decided(c.index, &redis.Reply{Ruling: ruling, Decisions: decisions}, w.now.SteadyMicros)
-	return c
-}
-
-// next concludes the question that can be.
-func (w *world) next() Verdict {
-	w.t.Helper()
-	q := w.worker.questions.ready.first
-	if q == nil {
-		w.t.Fatal("nothing can be concluded")
-	}
-	return w.conclude(q)
-}
-
-// recalls asks about a request that memory must reject.
-func (w *world) recalls() Verdict {
-	w.t.Helper()
-	q := w.arriving()
-	w.send(q)
-	if q.State() == Asking {
-		w.t.Fatal("Redis was asked")
-	}
-	return q.verdict
-}
-
-func (w *world) pass(micros int64) {
-	w.now.SteadyMicros += micros
-	w.now.UnixMicros += micros
+	words := w.says(r, d)
+	return string(words[len(words)-1])
 }
 
 // Rejections from memory are told with the next call, grouped by when they were, and
@@ -65,10 +36,9 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	w := newWorld(t, 1, termed)
 	w.steady = true
 	w.ask()
-	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("told of %v", got)
 	}
-	w.next()
 	for _, step := range []int64{0, 9_999, 1, 10_000, 100_000} { // groups of 10 ms, a sixteenth of `within`
 		w.pass(step)
 		if v := w.recalls(); v.Outcome != answer.Limited {
@@ -77,19 +47,10 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	}
 	w.pass(800_000) // the hold is over
 	w.ask()
-	want := []algo.Strikes{
-		{AgeMicros: 920_000, Count: 2},
-		{AgeMicros: 910_000, Count: 1},
-		{AgeMicros: 900_000, Count: 1},
-		{AgeMicros: 800_000, Count: 1},
-	}
-	if got := w.told(algo.Ruling{}).check.Strikes; !slices.Equal(got, want) {
-		t.Errorf("told of %v, want %v", got, want)
-	}
-	w.next()
+	testenv.Same(t, "rejections told", w.told(algo.Ruling{}), "920000:2 910000:1 900000:1 800000:1")
 	w.pass(900_000)
 	w.ask()
-	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("told again of %v", got)
 	}
 }
@@ -101,7 +62,6 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
-	w.next()
 	const rejections = 850
 	for range rejections {
 		w.pass(1000)
@@ -110,9 +70,11 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	w.pass(60_000)
 	w.ask()
 	sum := int64(0)
-	strikes := w.told(algo.Ruling{}).check.Strikes
-	for _, s := range strikes {
-		sum += s.Count
+	strikes := strings.Fields(w.told(algo.Ruling{}))
+	for _, group := range strikes {
+		_, count, _ := strings.Cut(group, ":")
+		n, _ := strconv.ParseInt(count, 10, 64)
+		sum += n
 	}
 	if len(strikes) != maxStrikeGroups || sum != rejections {
 		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxStrikeGroups, rejections)
@@ -126,17 +88,14 @@ func TestBlockIsEarnedAtOnce(t *testing.T) {
 	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
-	w.next()
 	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
 		w.pass(micros)
 		w.recalls()
 	}
-	w.ask() // the fourth within 160 ms
-	want := []algo.Strikes{{AgeMicros: 160_002, Count: 1}, {AgeMicros: 2, Count: 3}}
-	if got := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6}).check.Strikes; !slices.Equal(got, want) {
-		t.Errorf("told of %v, want %v", got, want)
-	}
-	if v := w.next(); v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
+	q := w.ask() // the fourth within 160 ms
+	told := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6})
+	testenv.Same(t, "rejections told", told, "160002:1 2:3")
+	if v := q.verdict; v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
 		t.Errorf("outcome %s, %d blocks are counted", v.Outcome.Metric(), w.events[metric.PenaltyEarned])
 	}
 }
@@ -148,19 +107,18 @@ func TestStrikesWaitForRedis(t *testing.T) {
 	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
-	w.next()
 	w.recalls()
 	w.pass(900_000)
-	w.down = true
-	q := w.arriving()
-	if w.send(q); q.State() == Asking {
-		t.Fatal("it waits for a Redis that is away")
+	w.away = true
+	w.lose()
+	if v := w.recalls(); v.Outcome != answer.FailedAllow {
+		t.Fatalf("outcome %s", v.Outcome.Metric())
 	}
-	w.down = false
+	w.away = false
+	w.pass(500_000)
 	w.ask()
-	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 1 || got[0].Count != 1 {
-		t.Errorf("told of %v", got)
-	}
+	w.next() // the probe of the new stream
+	testenv.Same(t, "rejections told", w.told(algo.Ruling{}), "1400000:1")
 }
 
 // A rejection that has earned a block is remembered as one.
@@ -168,11 +126,9 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
 	w.steady = true
-	w.ask()
+	q := w.ask()
 	w.told(algo.Ruling{EarnedMicros: 60e6})
-	if v := w.next(); v.Outcome != answer.Limited {
-		t.Errorf("outcome %s", v.Outcome.Metric())
-	}
+	testenv.Same(t, "the outcome of the one that earns it", q.verdict.Outcome, answer.Limited)
 	w.pass(500_000)
 	v := w.recalls()
 	testenv.Same(t, "the outcome", v.Outcome, answer.Blocked)
@@ -181,7 +137,7 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	testenv.Same(t, "the reset", v.By.Decisions[0].ResetAfterMicros, 59_500_000)
 	w.pass(400_000)
 	w.ask()
-	if got := w.told(algo.Ruling{}).check.Strikes; len(got) != 0 {
+	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("what was blocked is told of: %v", got)
 	}
 }

@@ -46,10 +46,7 @@ type Host interface {
 type Worker struct {
 	host   Host
 	stores *Stores
-	// conn is not a layer but how the layer of Redis is reached: nil if only the embedded store
-	// decides. A second type of it, a connection that does nothing, has each of its calls look for
-	// the type: it was tried, and made the .wasm 40 KB larger.
-	conn Connection
+	conn   *redis.Conn // nil if only the embedded store decides
 
 	questions questions // with those that are ready
 	crowd     crowd     // Asking, and Redis is still to be asked
@@ -58,19 +55,6 @@ type Worker struct {
 	closing   closing
 	display   display
 	warned    bool // of a step that cannot be
-}
-
-// Connection is the Worker's connection to Redis, see redis.Conn.
-type Connection interface {
-	Redis
-	Received(b []byte, nowMicros int64)
-	Closed(nowMicros int64)
-	ReceivedBeside(b []byte, nowMicros int64)
-	ClosedBeside(nowMicros int64)
-	Tick(nowMicros int64)
-	NextTickMicros(nowMicros int64) int64
-	SendOutbox(nowMicros int64)
-	Idle() bool
 }
 
 // NewWorker makes the Worker of a configuration. embedded may be nil.
@@ -92,9 +76,9 @@ func NewWorker(
 // Connect prepares the connection to Redis, and sends nothing yet. It returns the connection, whose
 // metrics the caller reads.
 func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
-	conn := redis.New(host, observer{w.stores.record, w.stores}, options)
-	w.conn, w.stores.remote.conn = conn, conn
-	return conn
+	w.conn = redis.New(host, observer{w.stores.record, w.stores}, options)
+	w.stores.remote.conn = w.conn
+	return w.conn
 }
 
 // Arrive decides about a request whose Question has been asked by Keep, or lets it wait. It

@@ -1,7 +1,8 @@
 package rule
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
+	"strings"
+
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -27,22 +28,44 @@ func (s *Set) compileAmount(c *config.Amount) amount {
 	return a
 }
 
-// amountText is the expression that reads an amount; "" if none does.
+// amountText is the expression that reads an amount; "" if none does. Dynamic metadata is untyped, and
+// names are keys, or else typed, and they are fields.
 func amountText(c *config.Amount) string {
 	switch {
 	case c.Metadata != nil:
-		return metadataText(c.Metadata)
+		var untyped, typed strings.Builder
+		for _, name := range c.Metadata[1:] {
+			untyped.WriteString("[" + quoted(name) + "]")
+			typed.WriteString(selection(name))
+		}
+		namespace := quoted(c.Metadata[0])
+		return namespace + " in metadata.filter_metadata" +
+			" ? metadata.filter_metadata[" + namespace + "]" + untyped.String() +
+			" : metadata.typed_filter_metadata[" + namespace + "]" + typed.String()
 	case c.Property != nil:
-		return propertyText(c.Property)
+		var b strings.Builder
+		b.WriteString(c.Property[0])
+		for _, name := range c.Property[1:] {
+			b.WriteString(selection(name))
+		}
+		return b.String()
 	}
 	return c.Expr
 }
 
-// amountOf is the number of the request, and unknown if that is not known.
+// amountOf is the number of the request, rounded down, and unknown if that is not known.
 func (m *Matcher) amountOf(a *amount, unknown int64) int64 {
 	switch {
 	case a.expression != noExpression:
-		return m.numberOf(a.expression, a.fallback, a.max)
+		r := m.expressionOf(a.expression)
+		f, ok := number(r.value)
+		switch {
+		case r.state != present || !ok:
+			return a.fallback
+		case f >= float64(a.max):
+			return a.max
+		}
+		return int64(f)
 	case a.header == noHeader:
 		return a.fallback
 	}
@@ -76,16 +99,12 @@ type size struct {
 	classes      *classes
 }
 
-// compileAmounts compiles what comes with the request of each limit.
-func (s *Set) compileAmounts(l *LimitSet) {
-	for i := range l.Limits {
-		c := &l.Limits[i]
-		from := size{units: s.compileOptional(c.UnitsFrom), burst: s.compileOptional(c.BurstFrom)}
-		l.costs = append(l.costs, s.compileOptional(c.Cost))
-		from.classes = s.compileClasses(l.Rule, c.Classes)
-		l.sizes = append(l.sizes, from)
-		l.sized = l.sized || from != size{}
-	}
+// classes is a compiled config.Classes.
+type classes struct {
+	*config.Classes
+	source component
+	lowest int64 // percent
+	other  int64 // percent of a request whose source names no class
 }
 
 // compileOptional is nil for nil.
@@ -95,43 +114,4 @@ func (s *Set) compileOptional(c *config.Amount) *amount {
 	}
 	a := s.compileAmount(c)
 	return &a
-}
-
-// costsOf is the request's cost for each limit: the limit's own, or the rule's.
-func (m *Matcher) costsOf(l *LimitSet, rule int64) []int64 {
-	begin := len(m.costs)
-	for _, own := range l.costs {
-		cost := rule
-		if own != nil {
-			cost = m.amountOf(own, own.max)
-		}
-		m.costs = append(m.costs, cost)
-	}
-	return m.costs[begin:len(m.costs):len(m.costs)]
-}
-
-// sizesOf is the units and bursts that come with the request; nil if none does. A
-// burst of 0 counts as a limit of 0.
-func (m *Matcher) sizesOf(l *LimitSet) []algo.Size {
-	if !l.sized {
-		return nil
-	}
-	begin := len(m.sizes)
-	for i, from := range l.sizes {
-		limit := l.Limits[i].Limit
-		if from.units != nil {
-			limit.Units = m.amountOf(from.units, from.units.fallback)
-		}
-		if from.burst != nil {
-			if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
-				limit.Units = 0
-			}
-		}
-		limit.Fit()
-		m.sizes = append(m.sizes, algo.Size{Units: limit.Units, Burst: limit.Burst})
-		if from.classes != nil {
-			m.sizes[len(m.sizes)-1].Ceiling = m.ceilingOf(from.classes)
-		}
-	}
-	return m.sizes[begin:len(m.sizes):len(m.sizes)]
 }

@@ -32,12 +32,49 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		mac:          sha256.NewMAC([]byte(cfg.HashSecret)),
 	}
 	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
-		if r.Mode == config.Off {
-			s.compileOver(r.Over) // no client may send its headers all the same
+		c := &cfg.Rules[i]
+		var over *Over
+		if c.Over != nil {
+			for _, h := range c.Over.Headers { // which no client may send, even if the rule is off
+				if name := config.SameHeader(h[0]); !slices.Contains(s.OverHeaders, name) {
+					s.OverHeaders = append(s.OverHeaders, name)
+				}
+			}
+			over = &Over{Headers: c.Over.Headers, Pays: len(c.Over.Limits) > 0}
+		}
+		if c.Mode == config.Off {
 			continue
 		}
-		s.add(r)
+		r := &Rule{
+			Name:     c.Name,
+			ID:       ID(len(s.Rules)),
+			Enforced: c.Mode == config.Enforce,
+			Failure:  c.Failure,
+			Exempt:   c.Exempt,
+			Texts:    answer.NewTexts(c.Name),
+			Terms:    TermsOf(c),
+			HasTerms: c.Overrides || c.Penalty != nil,
+			Excuses:  over != nil && !over.Pays,
+			Over:     over,
+			Response: c.Response,
+			Silent:   c.Silent,
+		}
+		s.evaluated = nil
+		out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
+		r.Settle = s.compileSettle(c.Settle)
+		out.key = s.compileKey(r, c.Key)
+		before := len(s.evaluated)
+		out.cost = s.compileAmount(&c.Cost)
+		switch {
+		case c.Tiers != nil:
+			if out.tiers = s.compileTiers(r, c); c.Overrides {
+				out.ahead = s.evaluated[before:]
+			}
+		case !c.Exempt:
+			out.limits = s.compileLimits(r, withOver(c, c.Limits))
+		}
+		s.Rules = append(s.Rules, r)
+		s.compiled = append(s.compiled, out)
 		if s.err != nil {
 			return nil, message.Errorf("rules[%d]: %v", i, s.err)
 		}
@@ -53,37 +90,13 @@ func (s *Set) fail(err error) {
 	}
 }
 
-func (s *Set) add(c *config.Rule) {
-	r := &Rule{
-		Name:     c.Name,
-		ID:       ID(len(s.Rules)),
-		Enforced: c.Mode == config.Enforce,
-		Failure:  c.Failure,
-		Exempt:   c.Exempt,
-		Texts:    answer.NewTexts(c.Name),
-		Terms:    TermsOf(c),
-		HasTerms: c.Overrides || c.Penalty != nil,
-		Excuses:  c.Over != nil && len(c.Over.Limits) == 0,
-		Over:     s.compileOver(c.Over),
-		Response: c.Response,
-		Silent:   c.Silent,
+// withOver is a rule's limits, and behind them those that may pay for them: not in shadow, where
+// nobody is refused.
+func withOver(c *config.Rule, limits []config.Limit) []config.Limit {
+	if c.Over == nil || c.Mode != config.Enforce || len(limits) == 0 {
+		return limits
 	}
-	s.evaluated = nil
-	out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
-	r.Settle = s.compileSettle(c.Settle)
-	out.key = s.compileKey(r, c.Key)
-	before := len(s.evaluated)
-	out.cost = s.compileAmount(&c.Cost)
-	switch {
-	case c.Tiers != nil:
-		if out.tiers = s.compileTiers(r, c); c.Overrides {
-			out.ahead = s.evaluated[before:]
-		}
-	case !c.Exempt:
-		out.limits = s.compileLimits(r, withOver(c, c.Limits))
-	}
-	s.Rules = append(s.Rules, r)
-	s.compiled = append(s.compiled, out)
+	return slices.Concat(limits, c.Over.Limits)
 }
 
 // TagPrefix is the beginning of all tags of a rule of this name.
@@ -104,35 +117,43 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 		return nil
 	}
 	l.plan(plan)
-	s.compileCalendars(l)
 	s.LimitSets = append(s.LimitSets, l)
-	s.compilePers(l)
-	s.compileAmounts(l)
+	for i := range list {
+		c := &list[i]
+		if c.Calendar != nil {
+			windows, ok := calendar.New(c.Calendar)
+			if !ok {
+				s.fail(message.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Calendar.Zone))
+			}
+			if l.Calendars == nil {
+				l.Calendars = make([]*calendar.Windows, len(list))
+			}
+			l.Calendars[i] = windows
+		}
+		if len(c.Per) > 0 {
+			if l.pers == nil {
+				l.pers, l.HasPer = make([][]int, len(list)), true
+			}
+			l.pers[i] = s.compileKey(r, c.Per)
+		}
+		from := size{units: s.compileOptional(c.UnitsFrom), burst: s.compileOptional(c.BurstFrom)}
+		if c.Classes != nil {
+			from.classes = &classes{
+				Classes: c.Classes, source: s.compileComponent(r, &c.Classes.Source),
+				lowest: c.Classes.Lowest(), other: c.Classes.Of(c.Classes.Default),
+			}
+		}
+		l.sizes = append(l.sizes, from)
+		l.sized = l.sized || c.Calendar != nil || from != size{}
+		l.costs = append(l.costs, s.compileOptional(c.Cost))
+	}
+	l.makeParts()
 	return l
 }
 
 // TermsOf returns a rule's terms: overrides and penalty.
 func TermsOf(c *config.Rule) algo.Terms {
 	return algo.Terms{Overrides: c.Overrides, Penalty: c.Penalty}
-}
-
-// compileCalendars finds the windows of the limits that have a calendar's.
-func (s *Set) compileCalendars(l *LimitSet) {
-	for i := range l.Limits {
-		c := l.Limits[i].Calendar
-		if c == nil {
-			continue
-		}
-		windows, ok := calendar.New(c)
-		if !ok {
-			s.fail(message.Errorf("limits[%d].timezone: %q is not a time zone", i, c.Zone))
-		}
-		if l.Calendars == nil {
-			l.Calendars = make([]*calendar.Windows, len(l.Limits))
-		}
-		l.Calendars[i] = windows
-	}
-	l.sized = l.Calendars != nil
 }
 
 // headerColumn is the column of a header, added if it is new.

@@ -2,8 +2,10 @@ package rule
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -38,45 +40,34 @@ func (s *Set) compileComponent(r *Rule, c *config.Component) component {
 	case config.FromExpr:
 		column = s.expressionColumn(c.Expr, config.TextExpression)
 	}
-	if fromAttribute(c) && !c.HasDefault && s.attributes[column].Rule == nil {
+	// Another filter may have to set metadata and properties.
+	mustBeSet := (c.Source == config.FromMetadata || c.Source == config.FromProperty) && !c.HasDefault
+	if mustBeSet && s.attributes[column].Rule == nil {
 		s.attributes[column].Rule = r
 	}
 	return component{Component: c, column: column}
 }
 
-// fromAttribute reports whether a component is an attribute that another filter
-// may have to set.
-func fromAttribute(c *config.Component) bool {
-	return c.Source == config.FromMetadata || c.Source == config.FromProperty
-}
-
-// compileKey returns the columns of a key's components.
+// compileKey returns the columns of a key's components, added where they are new.
 func (s *Set) compileKey(r *Rule, key []config.Component) (columns []int) {
 	for i := range key {
-		columns = append(columns, s.partColumn(r, &key[i]))
+		c := &key[i]
+		column := slices.IndexFunc(s.components, func(o component) bool {
+			return o.Source == c.Source && o.Name == c.Name && o.Value == c.Value && o.Expr == c.Expr &&
+				slices.Equal(o.Path, c.Path) &&
+				o.V4Prefix == c.V4Prefix && o.V6Prefix == c.V6Prefix && o.Segments == c.Segments &&
+				o.First == c.First && o.Hash == c.Hash && o.Keyed == c.Keyed &&
+				o.HasDefault == c.HasDefault && o.Default == c.Default
+		})
+		if column < 0 {
+			column = len(s.components)
+			s.components = append(s.components, s.compileComponent(r, c))
+		} else if c.Source == config.FromExpr {
+			s.evaluated = append(s.evaluated, s.components[column].column)
+		}
+		columns = append(columns, column)
 	}
 	return columns
-}
-
-// partColumn is the column of a part of keys, added if it is new.
-func (s *Set) partColumn(r *Rule, c *config.Component) int {
-	for i := range s.components {
-		if sameComponent(s.components[i].Component, c) {
-			if c.Source == config.FromExpr {
-				s.evaluated = append(s.evaluated, s.components[i].column)
-			}
-			return i
-		}
-	}
-	s.components = append(s.components, s.compileComponent(r, c))
-	return len(s.components) - 1
-}
-
-func sameComponent(a, b *config.Component) bool {
-	return a.Source == b.Source && a.Name == b.Name && a.Value == b.Value && a.Expr == b.Expr &&
-		slices.Equal(a.Path, b.Path) &&
-		a.V4Prefix == b.V4Prefix && a.V6Prefix == b.V6Prefix && a.Segments == b.Segments &&
-		a.First == b.First && a.Hash == b.Hash && a.Keyed == b.Keyed && a.HasDefault == b.HasDefault && a.Default == b.Default
 }
 
 // valueOf is the value of a component, or its default. It is valid until the next
@@ -98,61 +89,58 @@ func (m *Matcher) sourceOf(c *component) reading {
 		}
 		return r
 	case config.FromBearer:
-		return m.bearerOf(c.column)
+		r := m.headerOf(c.column)
+		if r.state != present {
+			return r
+		}
+		if !m.afford(len(r.value) * unitsToCount) {
+			return reading{state: tooLong}
+		}
+		return bearerToken(r.value)
 	case config.FromMethod:
 		return m.methodOf()
 	case config.FromPath:
-		return m.segmentsOf(c.Segments)
+		r := m.pathOf()
+		if c.Segments == 0 || r.state != present {
+			return r
+		}
+		if !m.afford(len(r.value) * unitsToCount) {
+			return reading{state: tooLong}
+		}
+		r.value = leading(r.value, c.Segments)
+		return r
 	case config.FromHost:
 		return m.hostOf()
 	case config.FromMetadata, config.FromProperty:
-		return m.attributeOf(c.column)
+		// A whole number or a boolean is one value with its text, so that a client who chooses the type of
+		// a value, as in a body of JSON, gets no other identity.
+		r := m.propertyOf(c.column)
+		if scalar, ok := appendScalar(m.value[:0], r.value); ok {
+			return m.decoded(scalar)
+		}
+		return r
 	case config.FromExpr:
 		return m.expressionOf(c.column)
 	case config.FromConstant:
 		return read(c.Value, true)
 	case config.FromClientIP:
-		address := m.propertyOf(c.column)
-		return m.decoded(clientAddr(m.value[:0], address.value, c.V4Prefix, c.V6Prefix))
+		addr, ok := ipaddr.ParseSource(m.propertyOf(c.column).value)
+		if !ok {
+			return reading{state: absent}
+		}
+		bits := c.V6Prefix
+		if addr.Is4() {
+			bits = c.V4Prefix
+		}
+		prefix := addr.Mask(bits).AppendTo(m.value[:0])
+		if bits != addr.Width() {
+			prefix = strconv.AppendInt(append(prefix, '/'), int64(bits), 10)
+		}
+		return m.decoded(prefix)
 	case config.FromQuery:
 		return m.search(m.headerOf(pathColumn).value, c, queryValue)
 	}
 	return m.search(m.headerOf(c.column).value, c, cookieValue)
-}
-
-// attributeOf is an attribute as text. A whole number or a boolean is one value with its
-// text, so that who chooses the type of a value, as in a body of JSON, gets no other identity.
-func (m *Matcher) attributeOf(column int) reading {
-	r := m.propertyOf(column)
-	if scalar, ok := appendScalar(m.value[:0], r.value); ok {
-		return m.decoded(scalar, true)
-	}
-	return r
-}
-
-// segmentsOf is the first segments of the path, or all if the number is 0.
-func (m *Matcher) segmentsOf(n int) reading {
-	r := m.pathOf()
-	if n == 0 || r.state != present {
-		return r
-	}
-	if !m.afford(len(r.value) * unitsToCount) {
-		return reading{state: tooLong}
-	}
-	r.value = leading(r.value, n)
-	return r
-}
-
-// bearerOf is the token in the Authorization header.
-func (m *Matcher) bearerOf(column int) reading {
-	r := m.headerOf(column)
-	if r.state != present {
-		return r
-	}
-	if !m.afford(len(r.value) * unitsToCount) {
-		return reading{state: tooLong}
-	}
-	return bearerToken(r.value)
 }
 
 // search is the value of a component's name in a query or in cookies.
@@ -168,7 +156,7 @@ func (m *Matcher) search(
 }
 
 // decoded is a value that needed memory.
-func (m *Matcher) decoded(value []byte, ok bool) reading {
+func (m *Matcher) decoded(value []byte) reading {
 	m.value = value
-	return read(text.View(value), ok)
+	return reading{value: text.View(value), state: present}
 }

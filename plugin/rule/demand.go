@@ -166,25 +166,31 @@ func (l *LimitSet) partsOf(parts []Part, limits []int) []Part {
 	return parts
 }
 
-// compilePers compiles the components of the limits with "per".
-func (s *Set) compilePers(l *LimitSet) {
-	for i := range l.Limits {
-		c := &l.Limits[i]
-		if len(c.Per) == 0 {
-			continue
-		}
-		if l.pers == nil {
-			l.pers, l.HasPer = make([][]int, len(l.Limits)), true
-		}
-		l.pers[i] = s.compileKey(l.Rule, c.Per)
+// take fills in what the limits take of the request. ok is false if no limit applies.
+func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
+	a.Cost = m.amountOf(&c.cost, c.cost.max)
+	l := a.Limits
+	if l == nil {
+		return true
 	}
-	l.makeParts()
-}
+	begin := len(m.costs)
+	for _, own := range l.costs {
+		cost := a.Cost
+		if own != nil {
+			cost = m.amountOf(own, own.max)
+		}
+		m.costs = append(m.costs, cost)
+	}
+	a.Costs = m.costs[begin:len(m.costs):len(m.costs)]
+	if l.sized {
+		m.takeSizes(a)
+	}
+	if l.pers == nil {
+		return true
+	}
 
-// valuesOf is whom the limits with "per" count, and takes the cost off those that do not apply to
-// the request. ok is false if no limit applies.
-func (m *Matcher) valuesOf(l *LimitSet, costs []int64) (_ Values, ok bool) {
-	begin := len(m.tags)
+	// Whom the limits with "per" count. Those that do not apply to the request cost nothing.
+	begin = len(m.tags)
 	for i, columns := range l.pers {
 		own := i < l.Own // whether the rule applies is a matter of its own limits
 		if columns == nil {
@@ -197,8 +203,38 @@ func (m *Matcher) valuesOf(l *LimitSet, costs []int64) (_ Values, ok bool) {
 			m.tags[at] = byte(len(m.tags) - at - 1) // an identity has at most maxIdentityBytes
 			ok = ok || own
 		} else {
-			costs[i] = 0
+			a.Costs[i] = 0
 		}
 	}
-	return m.tags[begin:len(m.tags):len(m.tags)], ok
+	a.Values = m.tags[begin:len(m.tags):len(m.tags)]
+	return ok
+}
+
+// takeSizes fills in the units and bursts that come with the request. A burst of 0 counts as a limit of 0, and
+// a class whose value is unknown as the lowest.
+func (m *Matcher) takeSizes(a *Applied) {
+	begin := len(m.sizes)
+	for i, from := range a.Limits.sizes {
+		limit := a.Limits.Limits[i].Limit
+		if from.units != nil {
+			limit.Units = m.amountOf(from.units, from.units.fallback)
+		}
+		if from.burst != nil {
+			if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
+				limit.Units = 0
+			}
+		}
+		limit.Fit()
+		size := algo.Size{Units: limit.Units, Burst: limit.Burst}
+		if c := from.classes; c != nil {
+			size.Ceiling = c.other
+			if r := m.valueOf(&c.source); r.state.isUnknown() {
+				size.Ceiling = c.lowest
+			} else if percent := c.Of(r.value); percent > 0 && r.state == present {
+				size.Ceiling = percent
+			}
+		}
+		m.sizes = append(m.sizes, size)
+	}
+	a.Sizes = m.sizes[begin:len(m.sizes):len(m.sizes)]
 }

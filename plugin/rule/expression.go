@@ -37,47 +37,17 @@ func wrapped(text string, kind config.ExpressionKind) string {
 	return "double(" + text + "\n)"
 }
 
-// metadataText is the expression that reads dynamic metadata: untyped, whose names
-// are keys, or else typed, where they are fields.
-func metadataText(path []string) string {
-	namespace := "[" + quoted(path[0]) + "]"
-	var untyped, typed strings.Builder
-	for _, name := range path[1:] {
-		untyped.WriteString("[" + quoted(name) + "]")
-		typed.WriteString(selection(name))
-	}
-	return quoted(path[0]) + " in metadata.filter_metadata" +
-		" ? metadata.filter_metadata" + namespace + untyped.String() +
-		" : metadata.typed_filter_metadata" + namespace + typed.String()
-}
-
-// propertyText is the expression that reads an attribute.
-func propertyText(path []string) string {
-	var b strings.Builder
-	b.WriteString(path[0])
-	for _, name := range path[1:] {
-		b.WriteString(selection(name))
-	}
-	return b.String()
-}
-
 // selection selects a field where the name can be one's, else a key.
 func selection(name string) string {
-	if isIdentifier(name) {
+	identifier := name != "" && !slices.Contains(reserved, name)
+	for i := range len(name) {
+		c := name[i]
+		identifier = identifier && (c == '_' || text.IsAlpha(c) || i > 0 && text.IsDigit(c))
+	}
+	if identifier {
 		return "." + name
 	}
 	return "[" + quoted(name) + "]"
-}
-
-// isIdentifier reports whether CEL can select a field by the name.
-func isIdentifier(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != "" && !slices.Contains(reserved, name)
 }
 
 // reserved are the words that CEL takes for something else.
@@ -144,26 +114,6 @@ func (m *Matcher) expressionOf(column int) reading {
 		*r = read(text.View(value), ok)
 	}
 	return *r
-}
-
-// isTrue reports whether the value of a BoolExpression is true.
-func (m *Matcher) isTrue(column int) bool {
-	r := m.expressionOf(column)
-	return r.state == present && r.value == "\x01"
-}
-
-// numberOf is the value of a NumberExpression rounded down, at most limit. It is
-// fallback if it is not a finite number of at least 0.
-func (m *Matcher) numberOf(column int, fallback, limit int64) int64 {
-	r := m.expressionOf(column)
-	f, ok := number(r.value)
-	switch {
-	case r.state != present || !ok:
-		return fallback
-	case f >= float64(limit):
-		return limit
-	}
-	return int64(f)
 }
 
 // number reads the value of a NumberExpression, and reports whether it is a finite

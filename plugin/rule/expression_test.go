@@ -216,7 +216,7 @@ func TestAttributeTexts(t *testing.T) {
 		want string
 	}{
 		{
-			name: "metadata", got: metadataText([]string{"envoy.filters.http.jwt_authn", "payload", "the limit"}),
+			name: "metadata", got: amountText(&config.Amount{Metadata: []string{"envoy.filters.http.jwt_authn", "payload", "the limit"}}),
 			want: `'envoy.filters.http.jwt_authn' in metadata.filter_metadata` +
 				` ? metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['the limit']` +
 				` : metadata.typed_filter_metadata['envoy.filters.http.jwt_authn'].payload['the limit']`,
@@ -224,13 +224,13 @@ func TestAttributeTexts(t *testing.T) {
 		{name: "quotes", got: quoted(`it's a\b`), want: `'it\'s a\\b'`},
 		{name: "controls", got: quoted("a\n\x7fb"), want: `'a\x0a\x7fb'`},
 		{name: "beyond ASCII", got: quoted("é"), want: `'é'`},
-		{name: "property", got: propertyText([]string{"connection", "tls_version"}), want: `connection.tls_version`},
-		{name: "property with a key", got: propertyText([]string{"filter_state", "a.b"}), want: `filter_state['a.b']`},
+		{name: "property", got: amountText(&config.Amount{Property: []string{"connection", "tls_version"}}), want: `connection.tls_version`},
+		{name: "property with a key", got: amountText(&config.Amount{Property: []string{"filter_state", "a.b"}}), want: `filter_state['a.b']`},
 		{
-			name: "property with a reserved word", got: propertyText([]string{"filter_state", "in"}),
+			name: "property with a reserved word", got: amountText(&config.Amount{Property: []string{"filter_state", "in"}}),
 			want: `filter_state['in']`,
 		},
-		{name: "property with a digit first", got: propertyText([]string{"filter_state", "1a"}), want: `filter_state['1a']`},
+		{name: "property with a digit first", got: amountText(&config.Amount{Property: []string{"filter_state", "1a"}}), want: `filter_state['1a']`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

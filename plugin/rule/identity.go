@@ -15,6 +15,13 @@ const (
 	hashDigits       = 40 // of the digest of a hashed component
 )
 
+const (
+	// Bound: values whose digest is kept. Beyond it, a value is hashed anew. Protects memory.
+	maxDigested = 64
+	// Bound: bytes of a value whose digest is kept. Beyond it, it is hashed each time. Protects memory.
+	maxDigestedBytes = 256
+)
+
 // marks stand for values that are unknown. No value is written like this, because % begins an
 // escape.
 var marks = [...]string{tooLong: "%long", many: "%many", odd: "%odd"}
@@ -28,23 +35,20 @@ type part struct {
 // partOf is the part in a column.
 func (m *Matcher) partOf(column int) (written []byte, ok bool) {
 	p := &m.parts[column]
-	if p.state == unread {
-		*p = m.write(&m.set.components[column])
+	if p.state != unread {
+		return m.written[p.begin:p.end], p.state == present
 	}
-	return m.written[p.begin:p.end], p.state == present
-}
-
-// write appends a component to m.written.
-func (m *Matcher) write(c *component) part {
+	c := &m.set.components[column]
 	r := m.valueOf(c)
 	if r.state == absent {
-		return part{state: absent}
+		*p = part{state: absent}
+		return nil, false
 	}
 	units := unitsToWrite
 	if c.Hash {
 		units = unitsToHash
 	}
-	p := part{state: present, begin: len(m.written)}
+	begin := len(m.written)
 	switch {
 	case r.state.isUnknown():
 		m.written = append(m.written, marks[r.state]...)
@@ -52,23 +56,20 @@ func (m *Matcher) write(c *component) part {
 		m.written = append(m.written, marks[tooLong]...)
 	case c.Hash:
 		m.written = m.appendHashed(m.written, c, r.value)
-	default:
-		m.written = appendComponent(m.written, r.value)
+	default: // so that no other value, nor the digest of any, is written the same
+		value := r.value
+		digest := len(value) == hashDigits || len(value) == digestDigits
+		for i := 0; digest && i < len(value); i++ {
+			digest = text.HexValue(value[i]) <= 15 && (value[i] < 'A' || value[i] > 'F')
+		}
+		if digest {
+			m.written = text.AppendEscape(m.written, value[0])
+			value = value[1:]
+		}
+		m.written = text.AppendEscaped(m.written, value)
 	}
-	p.end = len(m.written)
-	return p
-}
-
-// tagOf appends to m.tags the rule's name and the identity that its key builds, if
-// it can be built.
-func (m *Matcher) tagOf(c *compiled) ([]byte, bool) {
-	start := len(m.tags)
-	m.tags = append(m.tags, c.tagPrefix...)
-	if !m.appendIdentity(c.key) {
-		m.tags = m.tags[:start]
-		return nil, false
-	}
-	return m.tags[start:len(m.tags):len(m.tags)], true
+	*p = part{state: present, begin: begin, end: len(m.written)}
+	return m.written[begin:], true
 }
 
 // appendIdentity appends to m.tags the identity that the components in these columns build, or
@@ -106,29 +107,6 @@ func (m *Matcher) shorten(identity, n int) {
 	m.tags = m.appendDigest(m.tags[:identity], m.tags[identity:], digestDigits)
 }
 
-// appendComponent appends one component so that no other value, nor the
-// digest of any, is written the same.
-func appendComponent(dst []byte, value string) []byte {
-	if isDigest(value) {
-		dst = text.AppendEscape(dst, value[0])
-		value = value[1:]
-	}
-	return text.AppendEscaped(dst, value)
-}
-
-// isDigest reports whether s could be taken for what appendDigest writes.
-func isDigest(s string) bool {
-	if len(s) != hashDigits && len(s) != digestDigits {
-		return false
-	}
-	for i := range len(s) {
-		if text.HexValue(s[i]) > 15 || 'A' <= s[i] && s[i] <= 'F' {
-			return false
-		}
-	}
-	return true
-}
-
 // appendDigest appends the first digits of the SHA-256 of data. dst may end
 // where data begins.
 func (m *Matcher) appendDigest(dst, data []byte, digits int) []byte {
@@ -150,4 +128,41 @@ func appendHex(dst, data []byte) []byte {
 		out[2*i], out[2*i+1] = text.LowerHex[c>>4], text.LowerHex[c&15]
 	}
 	return dst
+}
+
+// digested is a value of a hashed component and the digits that stand for it. The same clients come again,
+// and hashing takes longer than all else that is done with a key.
+type digested struct {
+	of     *component
+	value  []byte
+	digits []byte
+}
+
+// appendHashed appends the digits that stand for a value of a hashed component.
+func (m *Matcher) appendHashed(dst []byte, c *component, value string) []byte {
+	if len(value) > maxDigestedBytes {
+		return m.hashed(dst, c, value)
+	}
+	if m.digested == nil {
+		m.digested = make([]digested, maxDigested)
+	}
+	place := uint32(len(value))
+	for i := range len(value) {
+		place = (place ^ uint32(value[i])) * 0x01000193 // FNV-1a; who makes values collide has them hashed anew
+	}
+	d := &m.digested[place>>16%maxDigested]
+	if d.of != c || text.View(d.value) != value {
+		d.of, d.value = c, append(d.value[:0], value...)
+		d.digits = m.hashed(d.digits[:0], c, value)
+	}
+	return append(dst, d.digits...)
+}
+
+// hashed appends these digits anew.
+func (m *Matcher) hashed(dst []byte, c *component, value string) []byte {
+	if !c.Keyed {
+		return m.appendDigest(dst, text.Bytes(value), hashDigits)
+	}
+	m.digest = m.set.mac.AppendSum(m.digest[:0], text.Bytes(value))
+	return appendHex(dst, m.digest[:hashDigits/2])
 }

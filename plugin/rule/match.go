@@ -49,33 +49,39 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) match {
 		m.clients = ipaddr.NewSet(c.ClientIP)
 		s.addressSlot = s.attributeColumn(sourceAddress)
 	}
-	m.conditions = s.compileConditions(c, exempt)
-	m.expression = s.expressionColumn(c.Expr, config.BoolExpression)
-	for i := range c.Not {
-		m.not = append(m.not, s.compileMatch(&c.Not[i], exempt))
-	}
-	return m
-}
-
-// compileConditions compiles what a match compares.
-func (s *Set) compileConditions(c *config.Match, exempt bool) (list []condition) {
 	if c.Path != nil {
-		list = append(list, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
+		m.conditions = append(m.conditions, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
 	}
 	if c.Host != nil {
 		host := conditionOf(condition{of: ofHost}, c.Host)
 		if c.Host.Op == config.Exact {
 			host.value = string(appendHost(nil, c.Host.Value))
 		}
-		list = append(list, host)
+		m.conditions = append(m.conditions, host)
 	}
-	list = s.compileNamed(list, config.FromHeader, c.Headers)
-	list = s.compileNamed(list, config.FromQuery, c.Query)
-	list = s.compileNamed(list, config.FromCookie, c.Cookies)
-	for i := range list {
-		s.compilePattern(&list[i])
+	m.conditions = s.compileNamed(m.conditions, config.FromHeader, c.Headers)
+	m.conditions = s.compileNamed(m.conditions, config.FromQuery, c.Query)
+	m.conditions = s.compileNamed(m.conditions, config.FromCookie, c.Cookies)
+	for i := range m.conditions {
+		switch c := &m.conditions[i]; c.op {
+		case config.Contains:
+			c.pattern = pattern.Literal(c.value)
+		case config.Regex: // conditions that look for the same one share it
+			if s.patterns[c.value] == nil {
+				compiled, err := pattern.Compile(c.value)
+				if err != nil {
+					s.fail(err)
+				}
+				s.patterns[c.value] = compiled
+			}
+			c.pattern = s.patterns[c.value]
+		}
 	}
-	return list
+	m.expression = s.expressionColumn(c.Expr, config.BoolExpression)
+	for i := range c.Not {
+		m.not = append(m.not, s.compileMatch(&c.Not[i], exempt))
+	}
+	return m
 }
 
 func (s *Set) compileNamed(list []condition, source config.Source, all []config.NamedMatch) []condition {
@@ -91,31 +97,22 @@ func conditionOf(c condition, sm *config.StringMatch) condition {
 	return c
 }
 
-// compilePattern compiles what a condition looks for. Conditions that look for the
-// same regular expression share it.
-func (s *Set) compilePattern(c *condition) {
-	switch c.op {
-	case config.Contains:
-		c.pattern = pattern.Literal(c.value)
-	case config.Regex:
-		if s.patterns[c.value] == nil {
-			compiled, err := pattern.Compile(c.value)
-			if err != nil {
-				s.fail(err)
-			}
-			s.patterns[c.value] = compiled
-		}
-		c.pattern = s.patterns[c.value]
-	}
-}
-
 // matches reports whether a match holds for the request. What costs least is looked
 // at first.
 func (m *Matcher) matches(c *match) pattern.Result {
 	all := pattern.Yes
 	if len(c.methods) > 0 {
-		if all = m.isOneOf(c); all == pattern.No {
+		// Some upstreams take post for POST, which HTTP/2 carries, and others for some method that they do
+		// not know, so such a method may be one of them or not. It never makes a request exempt.
+		switch method := m.methodOf(); {
+		case method.state == absent:
 			return pattern.No
+		case method.state == tooLong || c.exempt && !m.plainMethod:
+			all = pattern.Unknown
+		case !slices.Contains(c.methods, method.value):
+			return pattern.No
+		case !m.plainMethod:
+			all = pattern.Unknown
 		}
 	}
 	for i := range c.conditions {
@@ -124,11 +121,19 @@ func (m *Matcher) matches(c *match) pattern.Result {
 			return pattern.No
 		}
 	}
-	if c.clients != nil && !m.isClientOf(c.clients) {
-		return pattern.No
+	if c.clients != nil {
+		if m.client.state == unread {
+			addr, ok := ipaddr.ParseSource(m.propertyOf(m.set.addressSlot).value)
+			m.client = client{addr: addr, state: read("", ok).state}
+		}
+		if m.client.state != present || !c.clients.Contains(m.client.addr) {
+			return pattern.No
+		}
 	}
-	if c.expression != noExpression && !m.isTrue(c.expression) {
-		return pattern.No
+	if c.expression != noExpression {
+		if r := m.expressionOf(c.expression); r.state != present || r.value != "\x01" {
+			return pattern.No
+		}
 	}
 	for i := range c.not {
 		all = min(all, m.matches(&c.not[i]).Not())
@@ -137,33 +142,6 @@ func (m *Matcher) matches(c *match) pattern.Result {
 		}
 	}
 	return all
-}
-
-// isOneOf reports whether the request's method is one of a match's. Some upstreams take
-// post for POST, which HTTP/2 carries, and others for some method that they do not know,
-// so such a method may be one of them or not. It never makes a request exempt.
-func (m *Matcher) isOneOf(c *match) pattern.Result {
-	method := m.methodOf()
-	switch {
-	case method.state == absent:
-		return pattern.No
-	case method.state == tooLong || c.exempt && !m.plainMethod:
-		return pattern.Unknown
-	case !slices.Contains(c.methods, method.value):
-		return pattern.No
-	case !m.plainMethod:
-		return pattern.Unknown
-	}
-	return pattern.Yes
-}
-
-// isClientOf reports whether the client's address is in a set.
-func (m *Matcher) isClientOf(networks *ipaddr.Set) bool {
-	if m.client.state == unread {
-		addr, ok := ipaddr.ParseSource(m.propertyOf(m.set.addressSlot).value)
-		m.client = client{addr: addr, state: read("", ok).state}
-	}
-	return m.client.state == present && networks.Contains(m.client.addr)
 }
 
 // client is the client's address, which is parsed at most once for matches.
@@ -195,19 +173,14 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 		return pattern.No
 	case r.state.isUnknown():
 		return pattern.Unknown
+	case c.op == config.Exact:
+		return pattern.Is(r.value == c.value)
+	case c.op == config.Prefix:
+		return pattern.Is(strings.HasPrefix(r.value, c.value))
+	case c.op == config.Suffix:
+		return pattern.Is(strings.HasSuffix(r.value, c.value))
 	}
-	return m.compare(c, r.value)
-}
-
-func (m *Matcher) compare(c *condition, value string) (found pattern.Result) {
-	switch c.op {
-	case config.Exact:
-		return pattern.Is(value == c.value)
-	case config.Prefix:
-		return pattern.Is(strings.HasPrefix(value, c.value))
-	case config.Suffix:
-		return pattern.Is(strings.HasSuffix(value, c.value))
-	}
-	found, m.patternUnits = m.machine.Match(c.pattern, value, m.patternUnits)
+	var found pattern.Result
+	found, m.patternUnits = m.machine.Match(c.pattern, r.value, m.patternUnits)
 	return found
 }

@@ -61,20 +61,6 @@ func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet, ahead Ahead) Ap
 	return a
 }
 
-// take fills in what the limits take of the request. ok is false if no limit applies.
-func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
-	a.Cost = m.amountOf(&c.cost, c.cost.max)
-	if a.Limits == nil {
-		return true
-	}
-	a.Costs, a.Sizes = m.costsOf(a.Limits, a.Cost), m.sizesOf(a.Limits)
-	if a.Limits.pers == nil {
-		return true
-	}
-	a.Values, ok = m.valuesOf(a.Limits, a.Costs)
-	return ok
-}
-
 // SizesOf appends the sizes that an override gives the limits: by a factor, or by absolute numbers. own are
 // the sizes that came with the request; nil: as configured. ok is false if a number is not one of a limit of
 // the set, or a limit has two.

@@ -39,7 +39,15 @@ func cookieValue(dst []byte, header, name string, first bool) ([]byte, state) {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || trimName(key) != name {
+		// Upstreams cut different kinds of white space off a name: nothing that no name of a cookie has
+		// (RFC 6265, section 4.1.1) counts at its ends.
+		for key != "" && !text.IsToken(key[0]) {
+			key = key[1:]
+		}
+		for key != "" && !text.IsToken(key[len(key)-1]) {
+			key = key[:len(key)-1]
+		}
+		if !ok || key != name {
 			continue
 		}
 		value = trimValue(value)
@@ -74,18 +82,6 @@ func (v *values) add() {
 
 // decided reports whether no further value matters.
 func (v *values) decided(first bool) bool { return v.state == many || first && v.state == present }
-
-// trimName cuts what no name of a cookie has (RFC 6265, section 4.1.1) off both ends: upstreams
-// cut off different kinds of white space.
-func trimName(s string) string {
-	for s != "" && !text.IsToken(s[0]) {
-		s = s[1:]
-	}
-	for s != "" && !text.IsToken(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
 
 // trimValue cuts off both ends of a cookie's value what some upstream cuts off there: controls and
 // the white space of Unicode, in UTF-8 or, where a byte belongs to no character, in Latin-1.
@@ -129,28 +125,13 @@ func appendUnquoted(dst []byte, s string) []byte {
 		if c == '\\' && i+1 < len(s) {
 			i++
 			c = s[i]
-			if octal, ok := octalByte(s[i:]); ok {
-				c, i = octal, i+2
+			if i+2 < len(s) && c-'0' <= 3 && s[i+1]-'0' <= 7 && s[i+2]-'0' <= 7 {
+				c, i = (c-'0')<<6|(s[i+1]-'0')<<3|(s[i+2]-'0'), i+2
 			}
 		}
 		dst = append(dst, c)
 	}
 	return dst
-}
-
-// octalByte is the byte of the three octal digits that s begins with.
-func octalByte(s string) (value byte, ok bool) {
-	if len(s) < 3 || s[0] > '3' {
-		return 0, false
-	}
-	for i := range 3 {
-		digit := s[i] - '0'
-		if digit > 7 {
-			return 0, false
-		}
-		value = value<<3 | digit
-	}
-	return value, true
 }
 
 // bearerToken is the token in an Authorization header: the first run of token characters (RFC 6750,
@@ -160,10 +141,14 @@ func octalByte(s string) (value byte, ok bool) {
 func bearerToken(credentials string) reading {
 	r := reading{state: absent}
 	for word, rest := nextRun(credentials); word != ""; {
-		scheme := word
+		const scheme = "bearer"
+		isBearer := len(word) == len(scheme)
+		for i := 0; isBearer && i < len(scheme); i++ {
+			isBearer = word[i]|0x20 == scheme[i]
+		}
 		word, rest = nextRun(rest)
 		switch {
-		case !isBearer(scheme):
+		case !isBearer:
 		case word == "":
 			return reading{state: odd}
 		case r.state == absent:
@@ -173,19 +158,6 @@ func bearerToken(credentials string) reading {
 		}
 	}
 	return r
-}
-
-func isBearer(word string) bool {
-	const scheme = "bearer"
-	if len(word) != len(scheme) {
-		return false
-	}
-	for i := range len(scheme) {
-		if word[i]|0x20 != scheme[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // nextRun is the next run of characters of a token, "" if there is none.

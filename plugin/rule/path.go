@@ -10,16 +10,45 @@ import (
 // appendPath appends the path of a request target as upstreams read it: see the
 // package's documentation. Applied to its own result it changes nothing.
 func appendPath(dst []byte, target string) []byte {
-	path := cutControls(rawPath(target))
+	path := rawPath(target)
+	// Control characters at the end go first, and escapes of them: some upstreams serve /login%0A as
+	// /login, and what is left may be a dot segment.
+	for path != "" {
+		n, at := len(path), len(path)-1
+		c := path[at]
+		if n >= 3 && path[n-3] == '%' {
+			if decoded, ok := text.Unescape(path, n-3); ok {
+				c, at = decoded, n-3
+			}
+		}
+		if !text.IsControl(c) {
+			break
+		}
+		path = path[:at]
+	}
 	if path == "*" {
 		return append(dst, path...)
 	}
+
 	root := len(dst) + 1
 	dst = append(dst, '/')
 	for len(path) > 0 {
 		segment, rest, slash := strings.Cut(path, "/")
-		dst = appendSegment(dst, root, segment, slash)
 		path = rest
+		// An empty segment and a dot segment (RFC 3986, section 5.2.4) are not appended. One with parameters,
+		// "..;x", is a dot segment, too: servlet containers drop the parameters before they resolve it, and so
+		// does Envoy since CVE-2026-73551.
+		start := len(dst)
+		dst = text.AppendCanonical(dst, segment)
+		name, _, hasParameters := strings.Cut(text.View(dst[start:]), ";")
+		switch {
+		case name == "." || name == "" && !hasParameters || name == ".." && start == root:
+			dst = dst[:start]
+		case name == "..":
+			dst = dst[:root+bytes.LastIndexByte(dst[root:start-1], '/')+1]
+		case slash:
+			dst = append(dst, '/')
+		}
 	}
 	return dst
 }
@@ -35,7 +64,12 @@ func rawPath(target string) string {
 		return path
 	}
 	scheme, rest, ok := strings.Cut(path, "://")
-	if !ok || !isScheme(scheme) {
+	ok = ok && scheme != ""
+	for i := 0; ok && i < len(scheme); i++ { // RFC 3986, section 3.1
+		c := scheme[i]
+		ok = text.IsAlpha(c) || i > 0 && (text.IsDigit(c) || c == '+' || c == '-' || c == '.')
+	}
+	if !ok {
 		return path
 	}
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -62,61 +96,6 @@ func isPlain(target, normal string) bool {
 		}
 	}
 	return true
-}
-
-// isScheme is the grammar of RFC 3986, section 3.1.
-func isScheme(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !text.IsAlpha(c) && (i == 0 || !text.IsDigit(c) && c != '+' && c != '-' && c != '.') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// appendSegment appends one segment to dst, which ends with a slash and whose
-// segments start at root, and the slash that follows it, if any. An empty
-// segment and a dot segment (RFC 3986, section 5.2.4) are not appended. One with parameters, "..;x", is
-// a dot segment, too: servlet containers drop the parameters before they resolve it, and so does Envoy
-// since CVE-2026-73551.
-func appendSegment(dst []byte, root int, segment string, slash bool) []byte {
-	start := len(dst)
-	dst = text.AppendCanonical(dst, segment)
-	name, _, hasParameters := strings.Cut(text.View(dst[start:]), ";")
-	switch {
-	case name == "." || name == "" && !hasParameters:
-		return dst[:start]
-	case name == "..":
-		if start == root {
-			return dst[:start]
-		}
-		parent := bytes.LastIndexByte(dst[root:start-1], '/')
-		return dst[:root+parent+1]
-	}
-	if slash {
-		dst = append(dst, '/')
-	}
-	return dst
-}
-
-// cutControls cuts control characters off the end of a raw path, and escapes of them: some
-// upstreams serve /login%0A as /login. It comes first, since what is left may be a dot segment.
-func cutControls(path string) string {
-	for path != "" {
-		n, at := len(path), len(path)-1
-		c := path[at]
-		if n >= 3 && path[n-3] == '%' {
-			if decoded, ok := text.Unescape(path, n-3); ok {
-				c, at = decoded, n-3
-			}
-		}
-		if !text.IsControl(c) {
-			break
-		}
-		path = path[:at]
-	}
-	return path
 }
 
 // hasControl reports whether the request's path holds a control character or an escape of one.

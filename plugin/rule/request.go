@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"strings"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/pattern"
 	"github.com/sluiceproxy/sluice/plugin/sha256"
@@ -94,11 +96,18 @@ func read(value string, ok bool) reading {
 func (m *Matcher) reset(s *Set, req Request) {
 	if m.set != s {
 		m.set, m.asked, m.digested = s, noHeader, nil
-		m.foresight.begin(len(s.headers) > methodColumn+1)
 		m.absences = make([]absence, len(s.attributes))
+		m.foresight = foreseen - 1
+		if len(s.headers) > methodColumn+1 { // as the configuration suggests
+			m.foresight = certainly
+		}
 	}
-	if m.asked != noHeader {
-		m.foresight.learn(m.more)
+	switch {
+	case m.asked == noHeader: // there was no request before
+	case m.more && m.foresight < certainly:
+		m.foresight++
+	case !m.more && m.foresight > 0:
+		m.foresight--
 	}
 	m.req, m.missing, m.asked, m.more = req, nil, noHeader, false
 	m.units, m.patternUnits = requestUnits, requestUnits
@@ -138,7 +147,7 @@ func (m *Matcher) headerOf(column int) reading {
 	r := &m.headers[column]
 	switch {
 	case r.state != unread:
-	case alone && !m.foresight.more():
+	case alone && m.foresight < foreseen:
 		value, ok := m.req.Header(m.set.headers[column])
 		*r = read(trim(value), ok)
 	default:
@@ -162,26 +171,6 @@ const (
 	foreseen  foresight = 2 // from here on it will
 	certainly foresight = 3
 )
-
-// begin begins with what the configuration suggests.
-func (f *foresight) begin(more bool) {
-	*f = foreseen - 1
-	if more {
-		*f = certainly
-	}
-}
-
-func (f *foresight) more() bool { return *f >= foreseen }
-
-// learn notes what a request was like.
-func (f *foresight) learn(more bool) {
-	switch {
-	case more && *f < certainly:
-		*f++
-	case !more && *f > 0:
-		*f--
-	}
-}
 
 // Field reads a header field, if rules look at its name. All cookies are one, with "; " between
 // them (RFC 9113, section 8.2.3).
@@ -245,6 +234,31 @@ func (m *Matcher) hostOf() reading {
 	return m.host
 }
 
+// appendHost appends the host of an authority (RFC 3986, section 3.2) in lower
+// case, without its port and the dots of a fully qualified name. An IPv6
+// literal keeps its brackets.
+func appendHost(dst []byte, authority string) []byte {
+	end := strings.IndexByte(authority, ':')
+	if strings.HasPrefix(authority, "[") {
+		end = strings.IndexByte(authority, ']') + 1
+		if end == 0 {
+			end = len(authority)
+		}
+	}
+	if end >= 0 {
+		authority = authority[:end]
+	}
+	authority = strings.TrimRight(authority, ".")
+	for i := range len(authority) {
+		c := authority[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
 // methodOf is the method in upper case.
 func (m *Matcher) methodOf() reading {
 	if m.method.state != unread {
@@ -257,31 +271,21 @@ func (m *Matcher) methodOf() reading {
 	written := m.method.value
 	if !m.afford(len(written) * unitsToWrite) {
 		m.method, m.plainMethod = reading{state: tooLong}, false
-	} else if hasLower(written) {
-		m.methodBuf = appendUpper(m.methodBuf[:0], written)
-		m.method, m.plainMethod = read(text.View(m.methodBuf), true), false
+		return m.method
+	}
+	for i := range len(written) {
+		m.plainMethod = m.plainMethod && (written[i] < 'a' || written[i] > 'z')
+	}
+	if !m.plainMethod {
+		m.methodBuf = append(m.methodBuf[:0], written...)
+		for i, c := range m.methodBuf {
+			if 'a' <= c && c <= 'z' {
+				m.methodBuf[i] = c - ('a' - 'A')
+			}
+		}
+		m.method.value = text.View(m.methodBuf)
 	}
 	return m.method
-}
-
-func hasLower(s string) bool {
-	for i := range len(s) {
-		if 'a' <= s[i] && s[i] <= 'z' {
-			return true
-		}
-	}
-	return false
-}
-
-func appendUpper(dst []byte, s string) []byte {
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		dst = append(dst, c)
-	}
-	return dst
 }
 
 // trim removes optional white space (RFC 9110, section 5.6.3) from both ends.

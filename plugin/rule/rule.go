@@ -68,6 +68,15 @@ type Rule struct {
 	Reports bool
 }
 
+// Over is a compiled config.Over: what becomes of a request that a rule's limits reject.
+type Over struct {
+	// Headers are set on the request.
+	Headers [][2]string
+	// Pays: limits that follow the rule's own in each of its limit sets have to pay. Otherwise the
+	// request goes on as it is.
+	Pays bool
+}
+
 // LimitSet is one list of limits, which are decided together. The slices are
 // parallel.
 type LimitSet struct {
@@ -171,19 +180,27 @@ func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
 // it has no tier for the request, or its key cannot be built.
 func (m *Matcher) apply(c *compiled) (Applied, bool) {
 	limits := c.limits
-	if c.tiers != nil {
-		tier, ok := m.tierOf(c.tiers)
-		if !ok {
+	if t := c.tiers; t != nil {
+		found := t.fallback
+		if r := m.valueOf(&t.source); r.state.isUnknown() {
+			found = t.unknown
+		} else if named := t.named(r.value); named != nil && r.state == present {
+			found = named
+		}
+		if found == nil {
 			return Applied{}, false
 		}
-		limits = tier
+		limits = found.limits
 	}
-	tag, ok := m.tagOf(c)
-	if !ok {
+	begin := len(m.tags)
+	m.tags = append(m.tags, c.tagPrefix...)
+	if !m.appendIdentity(c.key) {
+		m.tags = m.tags[:begin]
 		return Applied{}, false
 	}
-	a := Applied{Rule: c.rule, Demand: Demand{Limits: limits, Tag: tag}}
-	if ok = m.take(c, &a); ok && c.ahead != nil {
+	a := Applied{Rule: c.rule, Demand: Demand{Limits: limits, Tag: m.tags[begin:len(m.tags):len(m.tags)]}}
+	ok := m.take(c, &a)
+	if ok && c.ahead != nil {
 		a.Ahead = m.readAhead(c.ahead)
 	}
 	return a, ok

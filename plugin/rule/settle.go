@@ -57,7 +57,8 @@ func (s *Set) compileSettle(c *config.Settle) *Settle {
 	}
 	settle := &Settle{Settle: c}
 	if c.Expr != "" {
-		settle.keeps = s.responseToken(eitherText(c.Expr))
+		// It has the value of a bool, and none of anything else.
+		settle.keeps = s.responseToken("{true: true, false: false}[" + c.Expr + "\n]")
 	}
 	if c.Cost == nil {
 		return settle
@@ -67,9 +68,6 @@ func (s *Set) compileSettle(c *config.Settle) *Settle {
 	}
 	return settle
 }
-
-// eitherText is an expression that has the value of a bool, and none of anything else.
-func eitherText(expr string) string { return "{true: true, false: false}[" + expr + "\n]" }
 
 // responseToken compiles a text that is evaluated on a response. Its value is not cached.
 func (s *Set) responseToken(text string) *uint32 {
@@ -82,7 +80,11 @@ func (s *Set) responseToken(text string) *uint32 {
 func (s *Settle) AtHeaders(resp Response) Heard {
 	h := Heard{responded: true, value: Missing}
 	if s.Status != nil {
-		h.kept = s.keepsStatus(resp.Status()) && !resp.Unanswered()
+		status := resp.Status()
+		for _, r := range s.Status {
+			h.kept = h.kept || int64(r.First) <= status && status <= int64(r.Last)
+		}
+		h.kept = h.kept && !resp.Unanswered()
 	}
 	if c := s.Cost; c != nil && c.Header != "" {
 		if value, ok := resp.Header(c.Header); ok {
@@ -90,15 +92,6 @@ func (s *Settle) AtHeaders(resp Response) Heard {
 		}
 	}
 	return h
-}
-
-func (s *Settle) keepsStatus(status int64) bool {
-	for _, r := range s.Status {
-		if int64(r.First) <= status && status <= int64(r.Last) {
-			return true
-		}
-	}
-	return false
 }
 
 // Worth weighs a response that has ended. Where none came, the client has left, and the charge
@@ -120,11 +113,21 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 		return Worth{Cost: 0, All: true}
 	case s.Cost == nil:
 		return Worth{Cost: Missing}
+	case s.cost == nil && h.value == Missing:
+		return s.missing(false)
+	case s.cost == nil:
+		return Worth{Cost: min((h.value+s.Cost.Per-1)/s.Cost.Per, s.Cost.Max)}
 	}
-	if cost := s.costOf(h, resp); cost != Missing {
-		return Worth{Cost: cost}
+	value, ok := resp.Evaluate(*s.cost)
+	f, isNumber := number(text.View(value))
+	if !ok || !isNumber {
+		return s.missing(false)
 	}
-	return s.missing(false)
+	f = math.Ceil(f / float64(s.Cost.Per))
+	if f >= float64(s.Cost.Max) {
+		return Worth{Cost: s.Cost.Max}
+	}
+	return Worth{Cost: int64(f)}
 }
 
 // missing is the worth of an answer without a value. MissingCost settles the limits that take the rule's cost.
@@ -136,23 +139,4 @@ func (s *Settle) missing(all bool) Worth {
 		return Worth{Cost: 0, All: all}
 	}
 	return Worth{Cost: Missing}
-}
-
-// costOf is the true cost, or Missing.
-func (s *Settle) costOf(h Heard, resp Response) int64 {
-	if s.cost == nil {
-		if h.value == Missing {
-			return Missing
-		}
-		return min((h.value+s.Cost.Per-1)/s.Cost.Per, s.Cost.Max)
-	}
-	value, ok := resp.Evaluate(*s.cost)
-	f, isNumber := number(text.View(value))
-	if !ok || !isNumber {
-		return Missing
-	}
-	if f = math.Ceil(f / float64(s.Cost.Per)); f >= float64(s.Cost.Max) {
-		return s.Cost.Max
-	}
-	return int64(f)
 }

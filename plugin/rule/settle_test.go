@@ -57,13 +57,13 @@ func byAmount(a config.Amount, per int64) config.Settle {
 var (
 	byStatus      = config.Settle{Status: []config.StatusRange{{First: 401, Last: 401}, {First: 500, Last: 599}}}
 	expr          = config.Settle{Expr: "response.code == 401"}
-	exprText      = eitherText("response.code == 401")
+	exprText      = "{true: true, false: false}[response.code == 401\n]"
 	byHeader      = byAmount(config.Amount{Header: "x-cost"}, 1)
 	perKilobyte   = byAmount(config.Amount{Header: "x-cost"}, 1024)
 	byProperty    = byAmount(config.Amount{Property: []string{"response", "total_size"}}, 1024)
 	sizeText      = "double(response.total_size\n)"
 	byTokens      = byAmount(config.Amount{Metadata: []string{"a", "b"}}, 1)
-	tokensText    = "double(" + metadataText([]string{"a", "b"}) + "\n)"
+	tokensText    = "double(" + amountText(&config.Amount{Metadata: []string{"a", "b"}}) + "\n)"
 	statusAndCost = config.Settle{Status: byStatus.Status, Cost: byHeader.Cost}
 )
 

@@ -248,7 +248,7 @@ func FuzzSpellings(f *testing.F) {
 			isItself("the parameter in "+target, found(queryValue(nil, target, "user", false)))
 		}
 		run, _ := nextRun(around)
-		if apart := run == "" && around != ""; !apart || isBearer(value) {
+		if apart := run == "" && around != ""; !apart || strings.EqualFold(value, "bearer") {
 			return
 		}
 		for _, header := range []string{"Bearer" + around + value + around, around + "bearer" + around + value} {

@@ -17,20 +17,6 @@ type tier struct {
 
 func (t *tier) isUnlimited() bool { return t.limits == nil || len(t.limits.Limits) == 0 }
 
-// tierOf is the limits of the request's tier, and whether it has one.
-func (m *Matcher) tierOf(t *tiers) (*LimitSet, bool) {
-	found := t.fallback
-	if r := m.valueOf(&t.source); r.state.isUnknown() {
-		found = t.unknown
-	} else if named := t.named(r.value); named != nil && r.state == present {
-		found = named
-	}
-	if found == nil {
-		return nil, false
-	}
-	return found.limits, true
-}
-
 // named is the tier of a value, or nil.
 func (t *tiers) named(value string) *tier {
 	for i := range t.values {
@@ -57,20 +43,15 @@ func (s *Set) compileTiers(r *Rule, of *config.Rule) *tiers {
 	if c.HasDefault {
 		t.fallback = t.named(c.Default)
 	}
-	t.unknown = t.limited()
-	return t
-}
-
-// limited is the default tier if it has limits, else the first that has. It is
-// the default if none has.
-func (t *tiers) limited() *tier {
-	if t.fallback != nil && !t.fallback.isUnlimited() {
-		return t.fallback
-	}
+	// The default tier if it has limits, else the first that has; the default if none has.
+	t.unknown = t.fallback
 	for i := range t.values {
+		if t.unknown != nil && !t.unknown.isUnlimited() {
+			break
+		}
 		if !t.values[i].isUnlimited() {
-			return &t.values[i]
+			t.unknown = &t.values[i]
 		}
 	}
-	return t.fallback
+	return t
 }

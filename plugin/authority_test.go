@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAuthority(t *testing.T) {
 	t.Parallel()
@@ -10,8 +13,8 @@ func TestAuthority(t *testing.T) {
 		"grpcroute/default/sluice-relay/rule/0":               "grpcroute-default-sluice-relay-rule-0",
 		"relay_2.example.com:9000":                            "relay_2.example.com-9000",
 	} {
-		if got := authority(cluster); got != want {
-			t.Errorf("of %q: %q, want %q", cluster, got, want)
+		if got := string(grpcService(cluster)); !strings.HasSuffix(got, string(appendField(nil, 2, want))) {
+			t.Errorf("of %q: %q, want %q at its end", cluster, got, want)
 		}
 	}
 }

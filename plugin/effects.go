@@ -55,19 +55,6 @@ func (l *limiter) TickWithin(micros, nowMicros int64) {
 	l.timer.tickWithin(decide.Sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
 }
 
-// recorder counts events, and follows the identities that are rejected most.
-type recorder struct {
-	*metrics
-	offenders *topOffenders
-}
-
-// Concluded implements decide.Recorder.
-func (r recorder) Concluded(q *decide.Question, v decide.Verdict) {
-	r.offenders.rejected(q)
-	r.metrics.outcome(v.Outcome)
-	r.metrics.Concluded(q, v)
-}
-
 // SetHeaders implements decide.Host. Envoy chooses the route anew.
 func (l *limiter) SetHeaders(contextID uint32, headers [][2]string) {
 	l.host.setHeaders(contextID, requestHeader, headers)
@@ -76,37 +63,18 @@ func (l *limiter) SetHeaders(contextID uint32, headers [][2]string) {
 // strip takes from a request that begins the headers that some over sets: they are what Sluice
 // says, not what a client does. Others are not touched, as Envoy would choose the route anew.
 //
-//go:inline
-func (l *limiter) strip(contextID uint32) {
-	if len(l.rules.OverHeaders) > 0 {
-		l.stripHeaders(contextID)
-	}
-}
-
 //go:noinline
-func (l *limiter) stripHeaders(contextID uint32) {
+func (l *limiter) strip(contextID uint32) {
 	fields := readFields(l.host.requestHeaders(contextID))
 	for name, _, ok := fields.next(); ok; name, _, ok = fields.next() {
-		for _, of := range l.rules.OverHeaders {
-			if isHeader(name, of) {
+		for _, of := range l.rules.OverHeaders { // in the spelling of config.SameHeader
+			same := len(name) == len(of)
+			for i := 0; same && i < len(name); i++ {
+				same = name[i] == of[i] || name[i] == '_' && of[i] == '-'
+			}
+			if same {
 				l.host.removeRequestHeader(contextID, text.View(name))
 			}
 		}
 	}
-}
-
-// isHeader reports whether a name is one in the spelling of config.SameHeader, for some upstream.
-func isHeader(name []byte, of string) bool {
-	if len(name) != len(of) {
-		return false
-	}
-	for i, c := range name {
-		if c == '_' {
-			c = '-'
-		}
-		if c != of[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -56,8 +56,8 @@ func onContextCreate(contextID, parentID uint32) {
 	callbackBegins()
 	if parentID == 0 {
 		thisVM.plugins[contextID] = &plugin{vm: thisVM, id: contextID}
-	} else if p := pluginOf(parentID); p != nil && p.requests != nil {
-		live.put(contextID, p.begin(contextID))
+	} else if p := pluginOf(parentID); p != nil && p.limiter != nil {
+		live.put(contextID, p.limiter.begin(contextID))
 	}
 	callbackEnds()
 }

@@ -29,11 +29,10 @@ type limiter struct {
 	conn     *redis.Conn  // nil: only the embedded store decides
 	stream   *stream      // nil with conn
 
-	redirects *redirects
-	timer     *timer
-
-	metrics   *metrics
-	offenders *topOffenders // nil: not followed
+	timer   *timer
+	metrics *metrics
+	idle    []*httpRequest // that have ended, to use again
+	mark    string         // filter state of requests that Envoy redirects
 
 	view     requestView
 	response responseView
@@ -51,65 +50,60 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		exprs.removeAll()
 		return nil, message.Errorf("sluice: %v", err)
 	}
-	v.metrics.loaded()
 	h := v.host
+	v.metrics.loads, v.metrics.loadSeconds = v.metrics.loads+1, h.unixMicros()/1e6
 	seed := h.Uint64()
+	// Filter state tells the passes of one request. Each configuration has a name of its own, so that two of
+	// them in one chain keep out of each other's way.
+	mark := "sluice.redirected." + strconv.FormatUint(uint64(id), 10)
+	// It has to outlive a pass: an envoy.source.extensions.common.wasm.DeclarePropertyArguments message,
+	// {name, type: String, span: DownstreamRequest}. Envoy takes it while a configuration is loaded.
+	h.foreign(id, "declare_property", append(appendField(nil, 1, mark), 3<<3, 1, 5<<3, 1))
 	l := &limiter{
 		vm: v, host: h, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg, seed), refusals: answer.NewRefusals(cfg, seed),
 		texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
-		timer: &timer{host: h, id: id}, redirects: newRedirects(h, id),
-		offenders: newTopOffenders(h, cfg.TopOffenders), metrics: newMetrics(v.metrics, rules, cfg),
+		timer: &timer{host: h, id: id}, mark: mark, metrics: newMetrics(v.metrics, rules, cfg),
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}
 	if cfg.UsesEmbeddedStore() {
-		l.embedded = local.New(sharedData{h}, h, namespace(cfg))
+		namespace := "" // tells counters apart as Redis would
+		if cfg.Redis != nil {
+			namespace = strconv.FormatInt(int64(cfg.Redis.Database), 10) + ":" + cfg.Redis.KeyPrefix
+		}
+		l.embedded = local.New(sharedData{h}, h, namespace)
 	}
-	l.worker = decide.NewWorker(cfg, rules, l.embedded, l, recorder{l.metrics, l.offenders}, h)
-	if cfg.Redis != nil {
-		l.connect(cfg)
-	}
-	return l, nil
-}
-
-// namespace tells the counters of the embedded store apart as Redis would.
-func namespace(cfg *config.Config) string {
+	l.worker = decide.NewWorker(cfg, rules, l.embedded, l, l.metrics, h)
 	if cfg.Redis == nil {
-		return ""
+		return l, nil
 	}
-	return strconv.FormatInt(int64(cfg.Redis.Database), 10) + ":" + cfg.Redis.KeyPrefix
-}
 
-// connect prepares the connection to Redis; nothing is sent before it is needed.
-func (l *limiter) connect(cfg *config.Config) {
+	// The connection to Redis: nothing is sent before it is needed.
 	l.untried = cfg
-	l.stream = newStream(l.host, l.id, cfg.Redis, l.metrics)
+	password := cfg.Redis.Password
+	if name := cfg.Redis.PasswordEnv; name != "" {
+		value, ok := h.environment(name)
+		if !ok {
+			v.notices.sayOnce(logWarn, "sluice: redis.password_env: the VM has no environment variable "+name+
+				" (set it in vm_config.environment_variables); going on without AUTH")
+		}
+		password = strings.TrimRight(value, "\r\n")
+	}
+	l.stream = newStream(h, id, cfg.Redis, l.metrics)
 	l.conn = l.worker.Connect(l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,
-		Password:      password(l.vm, cfg.Redis),
+		Password:      password,
 		Database:      cfg.Redis.Database,
 		TimeoutMicros: cfg.Redis.TimeoutMicros,
 		MaxPending:    cfg.Failure.MaxPending,
 		Breaker:       cfg.Failure.Breaker,
 		Cluster:       cfg.Redis.Cluster,
 		Overrides:     cfg.UsesOverrides(),
-		Seed:          l.host.Uint64(),
+		Seed:          h.Uint64(),
 		MaxAgeMicros:  cfg.Redis.MaxStreamAgeMicros,
 	})
-}
-
-// password is the configured one, or that of an environment variable of the VM.
-func password(v *vm, cfg *config.Redis) string {
-	if cfg.PasswordEnv == "" {
-		return cfg.Password
-	}
-	value, ok := v.host.environment(cfg.PasswordEnv)
-	if !ok {
-		v.notices.sayOnce(logWarn, "sluice: redis.password_env: the VM has no environment variable "+cfg.PasswordEnv+
-			" (set it in vm_config.environment_variables); going on without AUTH")
-	}
-	return strings.TrimRight(value, "\r\n")
+	return l, nil
 }
 
 // now reads the clocks, once in each callback. The wall clock is a host call of its
@@ -122,6 +116,45 @@ func (l *limiter) now() decide.Time {
 	return now
 }
 
+// letGo lets go of what the configuration has opened.
+func (l *limiter) letGo() {
+	if l.stream != nil {
+		l.stream.CloseStream()
+		l.stream.SwapStreams()
+		l.stream.CloseStream()
+		l.stream.reap()
+	}
+	l.exprs.removeAll()
+	l.metrics.observe(l)
+	l.metrics.batch.Close()
+}
+
+// wake makes the timer tick in time for what waits next.
+func (l *limiter) wake(now decide.Time) {
+	l.timer.tickWithin(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+}
+
+// nextMicros is how long until something waits for a tick; 0 if nothing does.
+func (l *limiter) nextMicros(nowMicros int64) int64 {
+	return decide.Sooner(l.worker.NextMicros(nowMicros), l.ownNextMicros(nowMicros))
+}
+
+// ownNextMicros is how long until something other than a request does.
+func (l *limiter) ownNextMicros(nowMicros int64) int64 {
+	next := l.metrics.batch.NextMicros(nowMicros)
+	// An interval of the top offenders begins with the first call after a rejection.
+	if o := l.metrics.offenders; o != nil && (o.sketch.Total() > 0 || o.shown) {
+		if o.sinceMicros == 0 {
+			o.sinceMicros = nowMicros
+		}
+		next = decide.Sooner(next, max(1, o.sinceMicros+o.intervalMicros-nowMicros))
+	}
+	if l.stream != nil && len(l.stream.useless) > 0 {
+		next = 1
+	}
+	return next
+}
+
 // timer is the tick of one plugin context. It runs only while something waits for
 // it.
 type timer struct {
@@ -130,9 +163,6 @@ type timer struct {
 	millis   uint32 // the period; 0 while it is off
 	atMicros int64  // the next tick
 }
-
-// ticked notes that the timer has ticked.
-func (t *timer) ticked(nowMicros int64) { t.atMicros = nowMicros + int64(t.millis)*1000 }
 
 // tickWithin makes the timer tick within some time; 0 asks for nothing. A timer that
 // ticks early is left alone until then: to set it is a call into Envoy.

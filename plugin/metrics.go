@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/jsontext"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/offenders"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/text"
@@ -22,6 +23,8 @@ type metrics struct {
 	ids   *metricIDs
 	host  host
 	line  []byte // scratch
+
+	offenders *topOffenders // nil: not followed
 
 	requests [answer.Outcomes]metric.Counter
 	rules    [][answer.Outcomes]metric.Counter // by rule.Rule.ID; zero where it cannot happen
@@ -57,8 +60,15 @@ var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "hal
 // makes only to see whether the configuration is right, which no tick ever comes
 // to and which is never closed.
 func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
-	b := newBatch(ids)
-	m := &metrics{batch: b, ids: ids, host: ids.host}
+	var top *topOffenders
+	if c := cfg.TopOffenders; c != nil {
+		top = &topOffenders{sketch: offenders.New(int(c.Size), ids.host.Uint64()), intervalMicros: c.IntervalMicros}
+	}
+	b := metric.Void()
+	if withMetrics {
+		b = metric.New(ids, ids.host.Uint64())
+	}
+	m := &metrics{batch: b, ids: ids, host: ids.host, offenders: top}
 	for o := range m.requests {
 		m.requests[o] = b.Counter(metric.Of(metric.Requests, answer.Outcome(o).Metric()))
 	}
@@ -68,10 +78,22 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		}
 	}
 	for _, r := range rules.Rules {
-		m.rules = append(m.rules, ruleMetrics(b, r, cfg))
+		var counters [answer.Outcomes]metric.Counter
+		for _, o := range possible(r, cfg) {
+			counters[o] = b.Counter(metric.Of(metric.RuleRequests, r.Name, o.Metric()))
+		}
+		m.rules = append(m.rules, counters)
 	}
 	for _, set := range rules.LimitSets {
-		m.limits = append(m.limits, limitsMetrics(b, set))
+		var limits []limitMetrics
+		for i := range set.Labels {
+			name := set.Labels[i].Name
+			limits = append(limits, limitMetrics{
+				near: b.Counter(metric.Of(metric.NearLimit, set.Rule.Name, name)),
+				over: b.Counter(metric.Of(metric.OverLimit, set.Rule.Name, name)),
+			})
+		}
+		m.limits = append(m.limits, limits)
 		holding := noGauge
 		if set.HasSlots {
 			holding = b.Sum(metric.Of(metric.InFlightRequests, set.Rule.Name))
@@ -79,24 +101,46 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		m.holding = append(m.holding, holding)
 	}
 	if cfg.Redis != nil {
-		m.defineRedis(cmp.Or(cfg.Redis.Cluster, "none"))
+		m.redisEvicted = b.Counter(metric.Of(metric.RedisEvictedKeys, cmp.Or(cfg.Redis.Cluster, "none")))
+		m.redisUsed, m.redisMax, m.redisKeys = noGauge, noGauge, noGauge
+		for c := redis.NoCause + 1; int(c) < redis.Causes; c++ {
+			m.errors[c] = b.Counter(metric.Of(metric.RedisErrors, c.String()))
+		}
+		m.roundTrip = b.Histogram(metric.RoundTrip)
+		for state, name := range breakerStateNames {
+			m.states[state] = b.Sum(metric.Of(metric.BreakerWorkers, name))
+		}
+		m.inFlight = b.Sum(metric.InFlight)
 	}
-	m.define(cfg)
+	m.queued = b.Sum(metric.QueueWaiting)
+	m.generation = b.Last(metric.Generation)
+	m.loadTime = b.Last(metric.LoadTimestamp)
+	m.buildInfo = b.Last(metric.BuildInfo(buildVersion()))
+	if c := cfg.TopOffenders; c != nil {
+		for rank := range min(c.Size, maxRanks) {
+			m.ranks = append(m.ranks, b.Sum(metric.Of(metric.OffenderRejections, strconv.FormatInt(rank+1, 10))))
+		}
+	}
 	b.Touch()
 	return m
 }
 
-// ruleMetrics defines one counter for each outcome that a rule can have.
-func ruleMetrics(b *metric.Batch, r *rule.Rule, cfg *config.Config) (counters [answer.Outcomes]metric.Counter) {
-	for _, o := range possible(r, cfg) {
-		counters[o] = b.Counter(metric.Of(metric.RuleRequests, r.Name, o.Metric()))
-	}
-	return counters
-}
-
 // possible is the outcomes that a rule can have.
-func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
-	outcomes := ofLimits(r, cfg)
+func possible(r *rule.Rule, cfg *config.Config) (outcomes []answer.Outcome) {
+	switch {
+	case r.Exempt:
+		outcomes = []answer.Outcome{answer.Exempt}
+	case !r.Enforced:
+		outcomes = []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
+	case r.Failure == config.FailDeny:
+		outcomes = []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}
+	case r.Failure == config.FailLocal && cfg.Redis != nil:
+		outcomes = []answer.Outcome{
+			answer.Allowed, answer.Limited, answer.LocalAllowed, answer.LocalLimited, answer.FailedAllow,
+		}
+	default:
+		outcomes = []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
+	}
 	if r.HasTerms && r.Enforced {
 		outcomes = append(outcomes, answer.Blocked)
 	}
@@ -106,63 +150,9 @@ func possible(r *rule.Rule, cfg *config.Config) []answer.Outcome {
 	return outcomes
 }
 
-// ofLimits is those that its limits bring about.
-func ofLimits(r *rule.Rule, cfg *config.Config) []answer.Outcome {
-	switch {
-	case r.Exempt:
-		return []answer.Outcome{answer.Exempt}
-	case !r.Enforced:
-		return []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
-	case r.Failure == config.FailDeny:
-		return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}
-	case r.Failure == config.FailLocal && cfg.Redis != nil:
-		return []answer.Outcome{answer.Allowed, answer.Limited, answer.LocalAllowed, answer.LocalLimited, answer.FailedAllow}
-	}
-	return []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
-}
-
-func limitsMetrics(b *metric.Batch, set *rule.LimitSet) (list []limitMetrics) {
-	for i := range set.Labels {
-		name := set.Labels[i].Name
-		list = append(list, limitMetrics{
-			near: b.Counter(metric.Of(metric.NearLimit, set.Rule.Name, name)),
-			over: b.Counter(metric.Of(metric.OverLimit, set.Rule.Name, name)),
-		})
-	}
-	return list
-}
-
-func (m *metrics) defineRedis(cluster string) {
-	b := m.batch
-	m.redisEvicted = b.Counter(metric.Of(metric.RedisEvictedKeys, cluster))
-	m.redisUsed, m.redisMax, m.redisKeys = noGauge, noGauge, noGauge
-	for c := redis.NoCause + 1; int(c) < redis.Causes; c++ {
-		m.errors[c] = b.Counter(metric.Of(metric.RedisErrors, c.String()))
-	}
-	m.roundTrip = b.Histogram(metric.RoundTrip)
-	for state, name := range breakerStateNames {
-		m.states[state] = b.Sum(metric.Of(metric.BreakerWorkers, name))
-	}
-	m.inFlight = b.Sum(metric.InFlight)
-}
-
 // Bound: gauges of the top offenders. Beyond it, an offender has no gauge, only a place in the
 // log's list. Protects Envoy's statistics from names without end.
 const maxRanks = 10
-
-func (m *metrics) define(cfg *config.Config) {
-	b := m.batch
-	m.queued = b.Sum(metric.QueueWaiting)
-	m.generation = b.Last(metric.Generation)
-	m.loadTime = b.Last(metric.LoadTimestamp)
-	m.buildInfo = b.Last(metric.BuildInfo(buildVersion()))
-	if cfg.TopOffenders == nil {
-		return
-	}
-	for rank := range min(cfg.TopOffenders.Size, maxRanks) {
-		m.ranks = append(m.ranks, b.Sum(metric.Of(metric.OffenderRejections, strconv.FormatInt(rank+1, 10))))
-	}
-}
 
 // outcome counts a request by its outcome.
 //
@@ -183,6 +173,7 @@ func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
 
 // Concluded implements decide.Recorder.
 func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
+	m.outcome(v.Outcome)
 	admitted := v.Event != decide.Refused
 	for i := range q.Checks {
 		c := &q.Checks[i]
@@ -193,30 +184,25 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 		if admitted && c.Source == decide.FromLease {
 			m.Count(metric.UnitsSpent, 1)
 		}
-		if c.Decided() && c.By == algo.ByLimits {
-			m.countLimits(c, admitted)
+		// Rejected are those for whom the request is refused, or would be in a rule that is in shadow.
+		if m.offenders != nil && c.Status == decide.Rejected && !c.Excused {
+			m.offenders.sketch.Add(c.Rule.Name, c.Tag)
+		}
+		if !c.Decided() || c.By != algo.ByLimits {
+			continue
+		}
+		for j := range c.Decisions {
+			d := &c.Decisions[j]
+			switch limit := &m.limits[c.Limits.ID][j]; {
+			case d.Hidden: // it was not asked
+			case !d.Allowed:
+				m.batch.Inc(limit.over)
+			case admitted && c.Status == decide.Allowed && d.Remaining*5 < c.Room(j):
+				// More than 80 % is used, the threshold at which Envoy's rate limit service counts near_limit.
+				m.batch.Inc(limit.near)
+			}
 		}
 	}
-}
-
-// countLimits counts the limits of a check that reject, or are nearly used up.
-func (m *metrics) countLimits(c *decide.Check, admitted bool) {
-	for j := range c.Decisions {
-		d := &c.Decisions[j]
-		switch limit := &m.limits[c.Limits.ID][j]; {
-		case d.Hidden: // it was not asked
-		case !d.Allowed:
-			m.batch.Inc(limit.over)
-		case admitted && c.Status == decide.Allowed && nearLimit(c, j):
-			m.batch.Inc(limit.near)
-		}
-	}
-}
-
-// nearLimit reports whether more than 80 % of a check's limit is used, the threshold at which Envoy's
-// rate limit service also counts near_limit.
-func nearLimit(c *decide.Check, limit int) bool {
-	return c.Decisions[limit].Remaining*5 < c.Room(limit)
 }
 
 // OverrideIgnored implements decide.Recorder.
@@ -259,17 +245,6 @@ type metricIDs struct {
 	loads, loadSeconds int64
 }
 
-func newMetricIDs(h host) *metricIDs {
-	m := &metricIDs{host: h}
-	for kind := range m.defined {
-		m.defined[kind] = map[string]uint32{}
-	}
-	return m
-}
-
-// loaded notes that a configuration was loaded.
-func (m *metricIDs) loaded() { m.loads, m.loadSeconds = m.loads+1, m.host.unixMicros()/1e6 }
-
 // Define implements metric.Host.
 func (m *metricIDs) Define(kind metric.Kind, name string) uint32 {
 	id, ok := m.defined[kind][name]
@@ -286,10 +261,23 @@ func (m *metricIDs) Record(id uint32, value uint64) { m.host.recordMetric(id, va
 
 // observe counts and sets everything of a limiter that is not counted as it happens.
 func (m *metrics) observe(from *limiter) {
-	if from.conn != nil {
-		m.observeRedis(from.conn)
+	// The connection of Envoy's main thread, which no request uses, has no gauges.
+	if conn := from.conn; conn != nil && conn.Used() {
+		for state := range m.states {
+			in := int64(0)
+			if conn.State() == redis.BreakerState(state) {
+				in = 1
+			}
+			m.batch.Set(m.states[state], in)
+		}
+		m.batch.Set(m.inFlight, conn.InFlight())
 	}
-	m.observeSlots(from.worker)
+	// How many requests hold slots of each rule. The tiers of a rule share a gauge, to which each adds its own.
+	for i, holding := range m.holding {
+		if holding != noGauge {
+			m.batch.Set(holding, from.worker.InFlight(rule.LimitSetID(i)))
+		}
+	}
 	m.batch.Set(m.queued, int64(from.worker.Queued()))
 	m.batch.Set(m.generation, m.ids.loads)
 	m.batch.Set(m.loadTime, m.ids.loadSeconds)
@@ -299,40 +287,6 @@ func (m *metrics) observe(from *limiter) {
 		m.Count(metric.IdentityEvicted, int64(evictions-m.evictions))
 		m.evictions = evictions
 	}
-}
-
-// observeRedis sets the gauges of a connection. The connection of Envoy's main thread,
-// which no request uses, has none.
-func (m *metrics) observeRedis(conn *redis.Conn) {
-	if !conn.Used() {
-		return
-	}
-	for state := range m.states {
-		in := int64(0)
-		if conn.State() == redis.BreakerState(state) {
-			in = 1
-		}
-		m.batch.Set(m.states[state], in)
-	}
-	m.batch.Set(m.inFlight, conn.InFlight())
-}
-
-// observeSlots sets how many requests hold slots of each rule. The tiers of a rule share
-// a gauge, to which each adds its own.
-func (m *metrics) observeSlots(worker *decide.Worker) {
-	for i, holding := range m.holding {
-		if holding != noGauge {
-			m.batch.Set(holding, worker.InFlight(rule.LimitSetID(i)))
-		}
-	}
-}
-
-// vitals counts and shows what a Redis has said of itself.
-func (m *metrics) vitals(cluster string, told redis.ServerStats, evicted int64) {
-	m.batch.Add(m.redisEvicted, evicted)
-	m.show(&m.redisUsed, metric.Of(metric.RedisMemory, cluster, "used"), told.UsedBytes)
-	m.show(&m.redisMax, metric.Of(metric.RedisMemory, cluster, "max"), told.MaxBytes)
-	m.show(&m.redisKeys, metric.Of(metric.RedisKeys, cluster), told.Keys)
 }
 
 // show sets the gauge of a number that Redis may not tell. It defines the gauge with the first

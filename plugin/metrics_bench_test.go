@@ -14,8 +14,7 @@ type benchEnvoy struct {
 	envoy
 
 	nowMicros int64
-	limiter   *limiter
-	requests  requestPool
+	plugin    *plugin
 	replies   int // owed
 	calls     int // for metrics and for the timer
 }
@@ -69,13 +68,13 @@ func newBenchLimiter(tb testing.TB) *benchEnvoy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if e.limiter, err = newLimiter(newVM(host{e}), 1, cfg, &expressions{}); err != nil {
+	e.plugin = &plugin{vm: newVM(host{e}), id: 1}
+	if e.plugin.limiter, err = newLimiter(e.plugin.vm, 1, cfg, &expressions{}); err != nil {
 		tb.Fatal(err)
 	}
-	e.requests.limiter = e.limiter
-	e.limiter.conn.Try()
-	e.limiter.tick()
-	e.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
+	e.plugin.limiter.conn.Try()
+	e.plugin.tick()
+	e.plugin.limiter.received(1, []byte("$0\r\n\r\n$0\r\n\r\n+OK\r\n"))
 	e.replies = 0
 	return e
 }
@@ -87,11 +86,11 @@ var benchReply = []byte("*9\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:0\r
 // one before it.
 func (e *benchEnvoy) request() {
 	e.nowMicros += 20
-	l := e.limiter
+	l := e.plugin.limiter
 	if l.timer.millis > 0 && e.nowMicros >= l.timer.atMicros {
-		l.tick()
+		e.plugin.tick()
 	}
-	r := e.requests.begin(2)
+	r := l.begin(2)
 	r.OnHttpRequestHeaders(0, true)
 	for ; e.replies > 0; e.replies-- {
 		l.received(1, benchReply)

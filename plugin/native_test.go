@@ -31,7 +31,7 @@ func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeG
 var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) uint32{
 	"proxy_on_context_create": func(g *nativeGuest, id uint32, args []uint32) uint32 {
 		if parent := args[0]; parent != 0 {
-			g.streams[id] = g.vm.plugins[parent].begin(id)
+			g.streams[id] = g.vm.plugins[parent].limiter.begin(id)
 		} else {
 			g.vm.plugins[id] = &plugin{vm: g.vm, id: id}
 		}

@@ -55,17 +55,6 @@ type notices struct {
 	said map[string]bool
 }
 
-func newNotices(h host) notices { return notices{host: h, said: map[string]bool{}} }
-
-// warnMissing warns once in an Envoy that no request had an attribute which a rule needs:
-// most likely the filters are in an order that cannot work. A new configuration does
-// not repeat the warning.
-func (n *notices) warnMissing(a *rule.Attribute) {
-	if a != nil {
-		n.sayOnce(logWarn, missingText(a))
-	}
-}
-
 // sayOnce logs a line that this Envoy has not logged before. Workers that come to it at the
 // same moment may each log it; at load they do not, as Envoy's main thread loads first.
 func (n *notices) sayOnce(level logLevel, text string) {
@@ -81,6 +70,8 @@ func (n *notices) sayOnce(level logLevel, text string) {
 	n.host.logLine(level, text)
 }
 
+// missingText warns that no request had an attribute which a rule needs: most likely the filters are in an
+// order that cannot work.
 func missingText(a *rule.Attribute) string {
 	kind, path := "property", a.Path
 	if metadata := []string{"metadata", "filter_metadata"}; len(path) > 2 && slices.Equal(path[:2], metadata) {

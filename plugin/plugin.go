@@ -1,8 +1,6 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/sluiceproxy/sluice/plugin/calendar"
@@ -21,17 +19,30 @@ type vm struct {
 }
 
 func newVM(h host) *vm {
+	ids := &metricIDs{host: h}
+	for kind := range ids.defined {
+		ids.defined[kind] = map[string]uint32{}
+	}
 	return &vm{
-		host: h, metrics: newMetricIDs(h), notices: newNotices(h), plugins: map[uint32]*plugin{},
+		host: h, metrics: ids, notices: notices{host: h, said: map[string]bool{}}, plugins: map[uint32]*plugin{},
 	}
 }
 
 // plugin is one configuration's plugin context.
 type plugin struct {
-	vm       *vm
-	id       uint32
-	limiter  *limiter // nil until the configuration has been read
-	requests *requestPool
+	vm      *vm
+	id      uint32
+	limiter *limiter // nil until the configuration has been read
+}
+
+// Bound: Redis that a VM has tried. Beyond it, the oldest is forgotten, and tried again if it comes
+// back. Protects memory over many configurations.
+const maxTrials = 16
+
+// attempt has the settings that a worker's first use of Redis depends on.
+type attempt struct {
+	redis     config.Redis
+	overrides bool
 }
 
 // OnPluginStart reads the configuration. A mistake makes Envoy refuse it and
@@ -54,7 +65,6 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		}
 		return types.OnPluginStartStatusFailed
 	}
-	p.requests = &requestPool{limiter: p.limiter}
 	p.limiter.wake(p.limiter.now()) // for the first flush of the metrics
 	return types.OnPluginStartStatusOK
 }
@@ -63,59 +73,42 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 // the configuration, which was to end, has ended.
 func (p *plugin) tick() (ended bool) {
 	p.vm.host.running(p.id)
-	ended = p.limiter != nil && p.limiter.tick()
-	if ended {
-		delete(p.vm.plugins, p.id)
-		p.vm.host.pluginDone(p.id)
+	l := p.limiter
+	if l == nil {
+		return false
 	}
-	return ended
+	now := l.now()
+	l.timer.atMicros = now.SteadyMicros + int64(l.timer.millis)*1000
+	ended = l.worker.Tick(now)
+	if l.stream != nil {
+		l.stream.reap()
+	}
+	l.metrics.reportOffenders(now.SteadyMicros)
+	l.metrics.observe(l)
+	if l.metrics.batch.Due(now.SteadyMicros) {
+		l.metrics.batch.Flush()
+	}
+	if !ended {
+		l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+		return false
+	}
+	l.letGo()
+	l.timer.set(0, now.SteadyMicros)
+	delete(p.vm.plugins, p.id)
+	p.vm.host.pluginDone(p.id)
+	return true
 }
 
 // OnPluginDone ends the configuration, now that the last of its streams has ended.
 // It reports whether nothing is left to do; otherwise a tick says so later.
 func (p *plugin) OnPluginDone() bool {
 	p.vm.host.running(p.id)
-	if p.limiter != nil && !p.limiter.close() {
-		return false
+	if l := p.limiter; l != nil {
+		if !l.worker.Close(l.now()) {
+			return false
+		}
+		l.letGo()
 	}
 	delete(p.vm.plugins, p.id)
 	return true
-}
-
-// Bound: Redis that a VM has tried. Beyond it, the oldest is forgotten, and tried again if it comes
-// back. Protects memory over many configurations.
-const maxTrials = 16
-
-// attempt has the settings that a worker's first use of Redis depends on.
-type attempt struct {
-	redis     config.Redis
-	overrides bool
-}
-
-// mustTry reports whether this worker has yet to try a Redis (plugin/redis, startup_check.go). Updates
-// of the rules alone, which may come several a second, need no connection for that, but for one that
-// brings the first overrides.
-func (v *vm) mustTry(cfg *config.Config) bool {
-	this := attempt{*cfg.Redis, cfg.UsesOverrides()}
-	if slices.Contains(v.tried, this) {
-		return false
-	}
-	if len(v.tried) == maxTrials {
-		v.tried = v.tried[1:]
-	}
-	v.tried = append(v.tried, this)
-	return true
-}
-
-// begin begins a request. With the first one the limiter tries Redis: this VM serves requests, while that
-// of Envoy's main thread, which cannot reach an internal listener, never does.
-func (p *plugin) begin(id uint32) *httpRequest {
-	if l := p.limiter; l.untried != nil {
-		if l.vm.mustTry(l.untried) {
-			l.conn.Try()
-			l.wake(l.now())
-		}
-		l.untried = nil
-	}
-	return p.requests.begin(id)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"math/bits"
+	"slices"
+	"strconv"
 
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
@@ -23,7 +25,6 @@ import (
 type httpRequest struct {
 	types.DefaultHttpContext
 	limiter  *limiter
-	pool     *requestPool
 	question *decide.Question
 }
 
@@ -35,7 +36,9 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 		r.question = l.worker.Return(q)
 		return types.ActionContinue
 	}
-	l.strip(q.ContextID)
+	if len(l.rules.OverHeaders) > 0 {
+		l.strip(q.ContextID)
+	}
 	var applied []rule.Applied
 	var exempt *rule.Rule
 	asking := rule.NotForQuota
@@ -44,7 +47,9 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	} else {
 		applied, exempt = l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	}
-	l.vm.notices.warnMissing(l.matcher.Missing())
+	if missing := l.matcher.Missing(); missing != nil {
+		l.vm.notices.sayOnce(logWarn, missingText(missing))
+	}
 	l.metrics.matched(applied, exempt)
 	effect := decide.Continue
 	decides := q.Keep(applied)
@@ -63,10 +68,12 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	return types.ActionPause
 }
 
-// returns reports whether a request that begins is the next pass of one that was redirected.
+// returns reports whether a request that begins is the next pass of one that Envoy redirected: see
+// decide/redirect.go. Filter state proves it, as no client can set it; x-envoy-original-url proves nothing.
 // Nothing comes between the two passes, so otherwise the one that was redirected is over.
 func (l *limiter) returns(was, fresh *decide.Question) bool {
-	if l.redirects.marks(fresh.ContextID, was.ContextID) {
+	mark, _ := l.host.property(fresh.ContextID, l.mark)
+	if string(mark) == strconv.FormatUint(uint64(was.ContextID), 10) {
 		return true
 	}
 	l.metrics.batch.Touch() // what is in flight changes
@@ -108,9 +115,14 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 func (r *httpRequest) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
 	l.host.running(q.ContextID)
+	redirected := false
+	if q.State() == decide.Passed && len(q.Checks) > 0 {
+		details, _ := l.host.property(q.ContextID, "response\x00code_details")
+		redirected = string(details) == "internal_redirect"
+	}
 	switch {
-	case q.State() == decide.Passed && len(q.Checks) > 0 && l.redirects.follows(q):
-		l.redirects.mark(q)
+	case redirected: // another pass follows, see decide/redirect.go
+		l.host.setProperty(q.ContextID, l.mark, strconv.FormatUint(uint64(q.ContextID), 10))
 		l.worker.Redirect(q, l.now())
 	case q.Unfinished():
 		l.metrics.batch.Touch() // what is in flight changes
@@ -118,37 +130,49 @@ func (r *httpRequest) OnHttpStreamDone() {
 	default:
 		l.worker.Ends(q, nil, decide.Time{})
 	}
-	r.pool.recycle(r)
-}
-
-// requestPool begins the requests of a limiter, with the memory of those that have ended.
-type requestPool struct {
-	limiter *limiter
-	idle    []*httpRequest // to use again
+	r.question = nil
+	if len(l.idle) < maxIdleRequests {
+		l.idle = append(l.idle, r)
+	}
 }
 
 // Bound: ended requests kept for the next ones. Beyond it, the memory of an ended request is freed.
 // Protects memory after a burst.
 const maxIdleRequests = 256
 
-// begin begins a request.
-func (s *requestPool) begin(id uint32) *httpRequest {
+// begin begins a request, with the memory of one that has ended.
+func (l *limiter) begin(id uint32) *httpRequest {
+	if l.untried != nil {
+		l.tryRedis()
+	}
 	var r *httpRequest
-	if n := len(s.idle); n > 0 {
-		r, s.idle = s.idle[n-1], s.idle[:n-1]
+	if n := len(l.idle); n > 0 {
+		r, l.idle = l.idle[n-1], l.idle[:n-1]
 	} else {
 		r = new(httpRequest)
 	}
-	*r = httpRequest{limiter: s.limiter, pool: s, question: s.limiter.worker.Question(id)}
+	*r = httpRequest{limiter: l, question: l.worker.Question(id)}
 	return r
 }
 
-// recycle keeps a request for another one.
-func (s *requestPool) recycle(r *httpRequest) {
-	r.question = nil
-	if len(s.idle) < maxIdleRequests {
-		s.idle = append(s.idle, r)
+// tryRedis tries Redis (plugin/redis, startup_check.go) with the first request: this VM serves requests, while
+// that of Envoy's main thread, which cannot reach an internal listener, never does. Updates of the rules
+// alone, which may come several a second, need no connection for that, but for one that brings the first
+// overrides.
+//
+//go:noinline
+func (l *limiter) tryRedis() {
+	v, this := l.vm, attempt{*l.untried.Redis, l.untried.UsesOverrides()}
+	l.untried = nil
+	if slices.Contains(v.tried, this) {
+		return
 	}
+	if len(v.tried) == maxTrials {
+		v.tried = v.tried[1:]
+	}
+	v.tried = append(v.tried, this)
+	l.conn.Try()
+	l.wake(l.now())
 }
 
 // streams are the requests of a VM by the ids of their contexts. It is an open table with linear
@@ -206,24 +230,19 @@ func (s *streams) get(id uint32) *httpRequest {
 
 // put adds a request.
 func (s *streams) put(id uint32, request *httpRequest) {
-	if 2*(s.used+1) > len(s.places) {
-		s.grow()
+	if old := s.places; 2*(s.used+1) > len(old) {
+		s.places = make([]place, max(leastPlaces, 2*len(old)))
+		for i := range old {
+			if !old[i].free() {
+				s.places[s.find(old[i].id)] = old[i]
+			}
+		}
 	}
 	i := s.find(id)
 	if s.places[i].free() {
 		s.used++
 	}
 	s.places[i] = place{id, request}
-}
-
-func (s *streams) grow() {
-	old := s.places
-	s.places = make([]place, max(leastPlaces, 2*len(old)))
-	for i := range old {
-		if !old[i].free() {
-			s.places[s.find(old[i].id)] = old[i]
-		}
-	}
 }
 
 // remove takes a stream out, if it is there, and moves those behind it up that were searched for

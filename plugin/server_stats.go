@@ -4,21 +4,14 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-// vitals is the workers' shared knowledge of a Redis' health. They keep it in shared data, so that
-// one of them asks at a time, each eviction counts once, and each warning is logged once.
+// vitals is what the workers know together of a Redis' health. They keep it in shared data, so that
+// one of them asks at a time, each eviction counts once, and each warning is logged once. Times are
+// those of Envoy's steady clock, which all its workers have, in microseconds.
 type vitals struct {
-	host    host
-	cluster string
-	key     string // of the shared data
-	metrics *metrics
-}
-
-// vitalsRecord is the shared data. Times are those of Envoy's steady clock, which all its
-// workers have, in microseconds.
-type vitalsRecord struct {
 	askMicros         int64 // the next worker may ask from then on
 	evictedKeys       int64 // as last heard; redis.Unknown: never
 	heardMicros       int64 // when that was
@@ -30,108 +23,89 @@ type vitalsRecord struct {
 // Protects the log.
 const warnAgainMicros = 3_600_000_000
 
-// newVitals makes sure that the record exists: Envoy's compare-and-swap covers changes of a
-// record, but not its creation.
-func newVitals(h host, cluster string, m *metrics) *vitals {
-	v := &vitals{host: h, cluster: cluster, key: "sluice.vitals." + cluster, metrics: m}
-	if _, _, ok := v.load(); !ok {
-		v.store(vitalsRecord{evictedKeys: redis.Unknown}, 0)
-	}
-	return v
+// Bound: percent of Redis' memory in use. Beyond it, the log warns. Protects limits from evictions.
+const memoryWarning = 90
+
+// fields are in their order in shared data.
+func (v *vitals) fields() [5]*int64 {
+	return [...]*int64{&v.askMicros, &v.evictedKeys, &v.heardMicros, &v.warnEvictedMicros, &v.warnMemoryMicros}
 }
 
-// load reads the record, and what store needs to change it.
-func (v *vitals) load() (r vitalsRecord, cas uint32, ok bool) {
-	value, cas, err := sharedData{v.host}.Get(v.key)
-	fields := r.fields()
+// loadVitals reads the record, and what storeVitals needs to change it.
+func (s *stream) loadVitals() (v vitals, cas uint32, ok bool) {
+	value, cas, err := sharedData{s.host}.Get("sluice.vitals." + s.cluster)
+	fields := v.fields()
 	if err != nil || len(value) != 8*len(fields) {
-		return r, cas, false
+		return v, cas, false
 	}
 	for i, field := range fields {
 		*field = int64(binary.LittleEndian.Uint64(value[8*i:]))
 	}
-	return r, cas, true
+	return v, cas, true
 }
 
-// store changes the record, unless another worker has meanwhile.
-func (v *vitals) store(r vitalsRecord, cas uint32) bool {
+// storeVitals changes the record, unless another worker has meanwhile.
+func (s *stream) storeVitals(v vitals, cas uint32) bool {
 	var value []byte
-	for _, field := range r.fields() {
+	for _, field := range v.fields() {
 		value = binary.LittleEndian.AppendUint64(value, uint64(*field))
 	}
-	return sharedData{v.host}.Set(v.key, value, cas) == nil
+	return sharedData{s.host}.Set("sluice.vitals."+s.cluster, value, cas) == nil
 }
 
-// fields are those of the record, in their order in shared data.
-func (r *vitalsRecord) fields() [5]*int64 {
-	return [...]*int64{&r.askMicros, &r.evictedKeys, &r.heardMicros, &r.warnEvictedMicros, &r.warnMemoryMicros}
-}
-
-// turn reports whether this worker is to ask now.
-func (v *vitals) turn(nowMicros int64) bool {
-	r, cas, ok := v.load()
-	if !ok || nowMicros < r.askMicros {
+// Turn implements redis.Host: whether this worker is to ask now.
+func (s *stream) Turn(nowMicros int64) bool {
+	v, cas, ok := s.loadVitals()
+	if !ok || nowMicros < v.askMicros {
 		return false
 	}
-	r.askMicros = nowMicros + redis.ServerStatsMicros
-	return v.store(r, cas)
+	v.askMicros = nowMicros + redis.ServerStatsMicros
+	return s.storeVitals(v, cas)
 }
 
-// examined counts and shows what the server has said, and warns of it.
-func (v *vitals) examined(told redis.ServerStats, nowMicros int64) {
+// Examined implements redis.Host. It counts and shows what the server has said, and warns of it.
+func (s *stream) Examined(told redis.ServerStats, nowMicros int64) {
 	for range maxSharedTries {
-		before, cas, ok := v.load()
+		v, cas, ok := s.loadVitals()
 		if !ok {
 			return
 		}
-		after, news := before.hear(told, nowMicros)
-		if v.store(after, cas) {
-			v.metrics.vitals(v.cluster, told, news.evicted)
-			v.warn(news)
-			return
+		// A number of evictions that is smaller than the last one is another server's, of which this is the first.
+		evicted, withinMicros := int64(0), int64(0)
+		if v.evictedKeys != redis.Unknown && told.EvictedKeys > v.evictedKeys {
+			evicted, withinMicros = told.EvictedKeys-v.evictedKeys, nowMicros-v.heardMicros
 		}
-	}
-}
+		if told.EvictedKeys != redis.Unknown {
+			v.evictedKeys, v.heardMicros = told.EvictedKeys, nowMicros
+		}
+		warnEvicted := evicted > 0 && nowMicros >= v.warnEvictedMicros
+		if warnEvicted {
+			v.warnEvictedMicros = nowMicros + warnAgainMicros
+		}
+		percent := told.MemoryPercent()
+		warnMemory := percent > memoryWarning && nowMicros >= v.warnMemoryMicros
+		if warnMemory {
+			v.warnMemoryMicros = nowMicros + warnAgainMicros
+		}
+		if !s.storeVitals(v, cas) {
+			continue
+		}
 
-// vitalsNews says how a reading differs from the one before.
-type vitalsNews struct {
-	evicted       int64 // keys since the last reading
-	withinMicros  int64 // how long ago that was
-	memoryPercent int64 // how much of maxmemory is used; 0: nothing to warn of
-	warnEvicted   bool
-}
-
-// Bound: percent of Redis' memory in use. Beyond it, the log warns. Protects limits from evictions.
-const memoryWarning = 90
-
-// hear is the record after a reading. A number of evictions that is smaller than the last
-// one is another server's, of which this is the first.
-func (r vitalsRecord) hear(told redis.ServerStats, nowMicros int64) (after vitalsRecord, news vitalsNews) {
-	if r.evictedKeys != redis.Unknown && told.EvictedKeys > r.evictedKeys {
-		news.evicted, news.withinMicros = told.EvictedKeys-r.evictedKeys, nowMicros-r.heardMicros
-	}
-	if told.EvictedKeys != redis.Unknown {
-		r.evictedKeys, r.heardMicros = told.EvictedKeys, nowMicros
-	}
-	if news.evicted > 0 && nowMicros >= r.warnEvictedMicros {
-		news.warnEvicted, r.warnEvictedMicros = true, nowMicros+warnAgainMicros
-	}
-	if share := told.MemoryPercent(); share > memoryWarning && nowMicros >= r.warnMemoryMicros {
-		news.memoryPercent, r.warnMemoryMicros = share, nowMicros+warnAgainMicros
-	}
-	return r, news
-}
-
-// warn logs what a reading has brought.
-func (v *vitals) warn(news vitalsNews) {
-	name := "sluice: redis " + strconv.Quote(v.cluster)
-	if news.warnEvicted {
-		v.host.logLine(logWarn, name+" has evicted "+strconv.FormatInt(news.evicted, 10)+" keys in "+
-			strconv.FormatInt((news.withinMicros+500_000)/1_000_000, 10)+
-			"s: what they counted begins anew (give Redis more memory, or fewer keys; logged at most once an hour)")
-	}
-	if news.memoryPercent > 0 {
-		v.host.logLine(logWarn, name+" uses "+strconv.FormatInt(news.memoryPercent, 10)+
-			" % of its maxmemory (give Redis more memory, or fewer keys; logged at most once an hour)")
+		m := s.metrics
+		m.batch.Add(m.redisEvicted, evicted)
+		m.show(&m.redisUsed, metric.Of(metric.RedisMemory, s.cluster, "used"), told.UsedBytes)
+		m.show(&m.redisMax, metric.Of(metric.RedisMemory, s.cluster, "max"), told.MaxBytes)
+		m.show(&m.redisKeys, metric.Of(metric.RedisKeys, s.cluster), told.Keys)
+		name := "redis " + strconv.Quote(s.cluster)
+		if warnEvicted {
+			s.Warn(name + " has evicted " + strconv.FormatInt(evicted, 10) + " keys in " +
+				strconv.FormatInt((withinMicros+500_000)/1_000_000, 10) +
+				"s: what they counted begins anew (give Redis more memory, or fewer keys; logged at most once an hour)")
+		}
+		if warnMemory {
+			s.Warn(name + " uses " + strconv.FormatInt(percent, 10) +
+				" % of its maxmemory (give Redis more memory, or fewer keys; logged at most once an hour)")
+		}
+		return
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // stream is a limiter's gRPC stream to the Redis cluster, at whose other end the
@@ -21,7 +22,7 @@ type stream struct {
 	one     end      // that redis.Host is about
 	beside  end      // the other one, while streams rotate
 	useless []uint32 // tokens of streams to cancel, see reap
-	vitals  *vitals
+	metrics *metrics
 }
 
 // end is this worker's end of one gRPC stream.
@@ -37,41 +38,31 @@ type end struct {
 func (e *end) is(token uint32) bool { return e.open && token == e.token }
 
 func newStream(h host, id uint32, cfg *config.Redis, m *metrics) *stream {
-	return &stream{
-		host: h, id: id, cluster: cfg.Cluster, service: grpcService(cfg.Cluster),
-		vitals: newVitals(h, cfg.Cluster, m),
+	s := &stream{host: h, id: id, cluster: cfg.Cluster, service: grpcService(cfg.Cluster), metrics: m}
+	// Envoy's compare-and-swap covers changes of a record, but not its creation.
+	if _, _, ok := s.loadVitals(); !ok {
+		s.storeVitals(vitals{evictedKeys: redis.Unknown}, 0)
 	}
+	return s
 }
 
 // grpcService is a GrpcService message that names a cluster and the :authority of the stream:
 // {envoy_grpc: {cluster_name: cluster, authority: host}}. Without an authority Envoy takes the
-// cluster's name for it.
+// cluster's name for it, and an HTTP/2 peer resets a stream with an :authority that is no host:
+// Istio's names have "|", as in "outbound|9000||relay.redis.svc.cluster.local", and Envoy Gateway's
+// have "/". https://datatracker.ietf.org/doc/html/rfc3986#section-3.2.2
 func grpcService(cluster string) []byte {
-	inner := appendField(nil, 1, cluster)
-	inner = appendField(inner, 2, authority(cluster))
-	return appendField(nil, 1, string(inner))
-}
-
-// authority is a host that a peer accepts, made of a cluster's name: Istio's names have "|", as in
-// "outbound|9000||relay.redis.svc.cluster.local", and Envoy Gateway's have "/". An HTTP/2 peer
-// resets a stream with such an :authority.
-// https://datatracker.ietf.org/doc/html/rfc3986#section-3.2.2
-func authority(cluster string) string {
-	host := []byte(cluster[strings.LastIndexByte(cluster, '|')+1:])
-	for i, c := range host {
-		if !ofHost(c) {
-			host[i] = '-'
+	authority := []byte(cluster[strings.LastIndexByte(cluster, '|')+1:])
+	for i, c := range authority {
+		switch {
+		case text.IsAlpha(c), text.IsDigit(c), c == '.', c == '-', c == '_':
+		default:
+			authority[i] = '-'
 		}
 	}
-	return string(host)
-}
-
-func ofHost(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return c == '.' || c == '-' || c == '_'
+	inner := appendField(nil, 1, cluster)
+	inner = appendField(inner, 2, string(authority))
+	return appendField(nil, 1, string(inner))
 }
 
 // OpenStream implements redis.Host.
@@ -81,7 +72,10 @@ func (s *stream) OpenStream() error {
 	s.one.opening = false
 	if status != 0 {
 		s.one.open = false
-		return s.whyNot(status)
+		if status == internalFailure {
+			return errors.New("Envoy has no cluster " + strconv.Quote(s.cluster) + ", or the cluster has no healthy endpoint")
+		}
+		return errors.New("proxy_grpc_stream: status " + strconv.Itoa(int(status)))
 	}
 	s.one.token = token
 	return nil
@@ -90,14 +84,6 @@ func (s *stream) OpenStream() error {
 // internalFailure is the status of a call whose stream ends at once. Envoy returns it both for an
 // unknown cluster and for one without a usable endpoint.
 const internalFailure = 10
-
-// whyNot says why a stream could not be opened.
-func (s *stream) whyNot(status uint32) error {
-	if status == internalFailure {
-		return errors.New("Envoy has no cluster " + strconv.Quote(s.cluster) + ", or the cluster has no healthy endpoint")
-	}
-	return errors.New("proxy_grpc_stream: status " + strconv.Itoa(int(status)))
-}
 
 var errStreamEnded = errors.New("proxy_grpc_send: the stream has ended")
 
@@ -124,9 +110,6 @@ func (s *stream) SwapStreams() { s.one, s.beside = s.beside, s.one }
 // CloseStatus implements redis.Host.
 func (s *stream) CloseStatus() uint32 { return s.one.status }
 
-// mustReap reports whether streams wait to be cancelled.
-func (s *stream) mustReap() bool { return len(s.useless) > 0 }
-
 // reap cancels the streams that are useless now. It is called by the timer:
 // Envoy 1.36 crashes when a stream is ended while it brings a message. To close
 // them would not do, as Envoy keeps a closed stream until the peer has closed its
@@ -138,34 +121,48 @@ func (s *stream) reap() {
 	s.useless = s.useless[:0]
 }
 
-// ended notes that a stream has ended. It returns which one that was, nil for one that is
-// not in use any more.
-func (s *stream) ended(token, status uint32) *end {
+// streaming is the limiter that a stream of a configuration belongs to; nil if there is none.
+func (v *vm) streaming(contextID uint32) *limiter {
+	v.host.running(contextID)
+	if p := v.plugins[contextID]; p != nil && p.limiter != nil && p.limiter.stream != nil {
+		return p.limiter
+	}
+	return nil
+}
+
+// received takes bytes from Redis. Most of them let paused requests go on: decide/worker.go.
+func (l *limiter) received(token uint32, b []byte) {
+	switch {
+	case l.stream.one.is(token):
+		l.worker.Received(b, l.now())
+	case l.stream.beside.is(token):
+		l.worker.ReceivedBeside(b, l.now())
+	}
+}
+
+// closed notes that a stream has ended, perhaps within a request's callback.
+func (l *limiter) closed(token, status uint32) {
+	s := l.stream
 	if i := slices.Index(s.useless, token); i >= 0 {
 		s.useless = slices.Delete(s.useless, i, i+1) // its token must not be used any more
-		return nil
+		return
 	}
-	e := &s.one
 	switch {
 	case s.one.is(token):
 	case s.beside.is(token):
-		e = &s.beside
-	case s.one.opening:
-	default:
-		return nil
+		s.beside.open, s.beside.status = false, status
+		l.worker.ClosedBeside(l.now())
+		return
+	case !s.one.opening: // not in use any more
+		return
 	}
-	e.open, e.status = false, status
-	return e
+	s.one.open, s.one.status = false, status
+	l.worker.Closed(l.now())
 }
 
-// Info, Warn, Turn and Examined implement redis.Host, too.
+// Info and Warn implement redis.Host, too.
 func (s *stream) Info(line string) { s.host.logLine(logInfo, "sluice: "+line) }
-
-func (s *stream) Warn(line string)          { s.host.logLine(logWarn, "sluice: "+line) }
-func (s *stream) Turn(nowMicros int64) bool { return s.vitals.turn(nowMicros) }
-func (s *stream) Examined(told redis.ServerStats, nowMicros int64) {
-	s.vitals.examined(told, nowMicros)
-}
+func (s *stream) Warn(line string) { s.host.logLine(logWarn, "sluice: "+line) }
 
 // Tried implements redis.Host.
 func (s *stream) Tried(ok bool, line string) {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -40,6 +41,10 @@ type Limit struct {
 // NewLabel prepares a limit. No client sees those of a silent rule.
 func NewLabel(l *config.Limit, silent bool) Label {
 	item, json := quote(l.Name), jsontext.AppendString(nil, l.Name)
+	unit := cmp.Or(l.Unit, requests)
+	if !l.Algorithm.HasWindow() {
+		unit = "concurrent-requests"
+	}
 	return Label{
 		Name:     l.Name,
 		Capacity: l.Capacity(),
@@ -48,26 +53,15 @@ func NewLabel(l *config.Limit, silent bool) Label {
 
 		restoreMicros: l.RestoreMicros(),
 		silent:        silent,
-		unit:          unitOf(l),
+		unit:          unit,
 
 		item:   item,
-		member: string(appendMember(nil, item, unitOf(l), &l.Limit, l.RestoreMicros())),
+		member: string(appendMember(nil, item, unit, &l.Limit, l.RestoreMicros())),
 		json:   string(json[1 : len(json)-1]),
 	}
 }
 
 const requests = "requests"
-
-// unitOf is what a limit counts.
-func unitOf(l *config.Limit) string {
-	switch {
-	case !l.Algorithm.HasWindow():
-		return "concurrent-requests"
-	case l.Unit != "":
-		return l.Unit
-	}
-	return requests
-}
 
 // appendMember appends a limit's member of RateLimit-Policy. Its capacity is restored
 // in so many microseconds.
@@ -109,7 +103,11 @@ func (l *Limit) effectiveSeconds(atMicros, retrySeconds int64) int64 {
 	case l.Label.slots || l.capacity() == 0:
 		return 0
 	case d.RetryAfterMicros == 0:
-		return max(1, seconds(l.size().EffectiveWindowMicros(d, atMicros)))
+		decided := l.Label.limit
+		if l.Sized != nil {
+			decided = l.Sized
+		}
+		return max(1, seconds(decided.EffectiveWindowMicros(d, atMicros)))
 	}
 	wait := d.RetryAfterMicros
 	if wait == algo.Never {
@@ -120,14 +118,6 @@ func (l *Limit) effectiveSeconds(atMicros, retrySeconds int64) int64 {
 		t = min(t, retrySeconds)
 	}
 	return max(1, t)
-}
-
-// size is the limit that decided.
-func (l *Limit) size() *algo.Limit {
-	if l.Sized != nil {
-		return l.Sized
-	}
-	return l.Label.limit
 }
 
 // capacity is the most that the limit admits at once.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/jsontext"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -30,6 +31,64 @@ const (
 		`"title":"Service Unavailable","status":503,"detail":"` + denyDetail + `"}`
 )
 
+// Rejection is all that the answer to a refused request says.
+type Rejection struct {
+	Text string // what access logs say
+	// Undecided: no limit rejects the request. Redis did not decide it, and the failure mode
+	// is deny. Only Text and GRPC are set then.
+	Undecided bool
+
+	Limits   []Limit // all that the client is shown, in rule order
+	By       []Limit // of these those of the rule that rejects
+	AtMicros int64   // Unix time of the decisions; 0 if no store has told one
+	// Blocked: a block rejects, not a limit. LeftMicros is how long it still lasts; algo.Never
+	// if it has no end, and 0 without one.
+	Blocked    bool
+	LeftMicros int64
+	// Chained: some rule has an over, so that the limits do not say how long to wait. WaitMicros
+	// does; algo.Never if waiting does not help.
+	Chained    bool
+	WaitMicros int64
+	Identity   string // that the rule rejects
+	Silent     bool   // clients see nothing of the limits of the rule that rejects
+	// Response is the answer of the rule that rejects; nil: the configuration's.
+	Response *config.Response
+	GRPC     bool // the request is gRPC
+}
+
+// AppendState appends the filter state wasm.sluice.rejected, as JSON: the limit with the longest
+// wait among those of the rule that rejects, null of a block; the identity as it stands in Redis
+// keys, with the values of the limit's "per"; and the wait in seconds, where waiting helps.
+func (r *Rejection) AppendState(dst []byte) []byte {
+	dst = append(dst, `{"limit":`...)
+	wait, values := r.LeftMicros, []byte(nil)
+	if r.Blocked {
+		dst = append(dst, "null"...)
+	} else {
+		l := &r.By[0]
+		for i := range r.By {
+			other := &r.By[i]
+			if l.Decision.Allowed || !other.Decision.Allowed &&
+				longer(other.Decision.RetryAfterMicros, l.Decision.RetryAfterMicros) {
+				l = other
+			}
+		}
+		dst = jsontext.AppendString(dst, l.Label.Name)
+		wait, values = l.Decision.RetryAfterMicros, l.Values
+	}
+	dst = append(dst, `,"identity":`...)
+	dst = jsontext.AppendString(dst, r.Identity)
+	if len(values) > 0 {
+		dst = append(dst, `,"per":`...)
+		dst = jsontext.AppendString(dst, text.View(values))
+	}
+	if wait != algo.Never {
+		dst = append(dst, `,"retry_after":`...)
+		dst = strconv.AppendInt(dst, max(1, seconds(wait)), 10)
+	}
+	return append(dst, '}')
+}
+
 // Reply is an answer in place of the upstream's.
 type Reply struct {
 	Status     uint32
@@ -48,11 +107,30 @@ func IsGRPC(contentType string) bool {
 // Refuse answers a request that is refused.
 func (w *Writer) Refuse(r *Rejection) Reply {
 	w.reset()
-	if r.Undecided {
-		return w.deny(r.GRPC)
+	if r.Undecided { // and the failure mode is deny
+		w.addInt("retry-after", denyRetrySeconds)
+		if r.GRPC {
+			return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
+		}
+		w.add("content-type", problemType)
+		return Reply{Status: 503, Headers: w.fields, Body: denyBody, GRPCStatus: grpcNone}
 	}
-	retrySeconds := w.spread(r.retrySeconds())
-	w.addRejecting(r, retrySeconds)
+	retrySeconds := r.retrySeconds()
+	// Clients who are rejected together do not come back together.
+	if most := (retrySeconds*w.jitterPercent + 99) / 100; most > 0 {
+		retrySeconds += int64(w.random.Uint64() % uint64(most+1))
+	}
+	if !r.Blocked || nearest(r.Limits, true) != nil {
+		w.addLimits(r.Limits, r.AtMicros, true, retrySeconds, Upstream{})
+	} else { // a rule that blocks may have no limits
+		if w.headers.XRateLimit && !r.Silent {
+			none := Limit{Label: &Label{}, Decision: algo.Decision{ResetAfterMicros: max(r.LeftMicros, 0)}}
+			w.addXRateLimit(&none, r.AtMicros)
+		}
+		if w.headers.Draft {
+			w.addDraft(r.Limits, r.AtMicros, retrySeconds, Upstream{})
+		}
+	}
 	if retrySeconds > 0 {
 		w.addInt("retry-after", retrySeconds)
 	}
@@ -63,8 +141,16 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	if response == nil {
 		response = w.response
 	}
-	if !r.GRPC {
-		w.add("content-type", contentType(response))
+	if !r.GRPC { // the configured type, or that of the body
+		contentType := problemType
+		switch {
+		case response == nil:
+		case response.ContentType != "":
+			contentType = response.ContentType
+		case response.HasBody:
+			contentType = plainType
+		}
+		w.add("content-type", contentType)
 	}
 	reply := Reply{Status: 429, GRPCStatus: grpcNone}
 	if response != nil {
@@ -75,7 +161,9 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	switch {
 	case r.GRPC:
 		reply.GRPCStatus = grpcResourceExhausted
-		reply.Body = w.detail(r, retrySeconds)
+		start := len(w.buf)
+		w.addDetail(r, retrySeconds, false)
+		reply.Body = text.View(w.buf[start:])
 	case response != nil && response.HasBody:
 		reply.Body = response.Body
 	default:
@@ -84,47 +172,9 @@ func (w *Writer) Refuse(r *Rejection) Reply {
 	return reply
 }
 
-// addRejecting adds the headers of the limits. A rule that blocks may have none.
-func (w *Writer) addRejecting(r *Rejection, retrySeconds int64) {
-	if !r.Blocked || nearest(r.Limits, true) != nil {
-		w.addLimits(r.Limits, r.AtMicros, true, retrySeconds, Upstream{})
-		return
-	}
-	if w.headers.XRateLimit && !r.Silent {
-		none := Limit{Label: &Label{}, Decision: algo.Decision{ResetAfterMicros: max(r.LeftMicros, 0)}}
-		w.addXRateLimit(&none, r.AtMicros)
-	}
-	if w.headers.Draft {
-		w.addDraft(r.Limits, r.AtMicros, retrySeconds, Upstream{})
-	}
-}
-
-// contentType is the configured one, or that of the body.
-func contentType(response *config.Response) string {
-	switch {
-	case response == nil:
-		return problemType
-	case response.ContentType != "":
-		return response.ContentType
-	case response.HasBody:
-		return plainType
-	}
-	return problemType
-}
-
 // denyRetrySeconds is when to try again: how long Redis will be away nobody knows, and an outage ends
 // within seconds of its return.
 const denyRetrySeconds = 1
-
-// deny answers a request that could not be decided when the failure mode is deny.
-func (w *Writer) deny(grpc bool) Reply {
-	w.addInt("retry-after", denyRetrySeconds)
-	if grpc {
-		return Reply{Status: 503, Headers: w.fields, Body: denyDetail, GRPCStatus: grpcUnavailable}
-	}
-	w.add("content-type", problemType)
-	return Reply{Status: 503, Headers: w.fields, Body: denyBody, GRPCStatus: grpcNone}
-}
 
 // retrySeconds is the longest wait of what rejects, at least 1; 0 if waiting does not help.
 func (r *Rejection) retrySeconds() int64 {
@@ -148,16 +198,6 @@ func waitSeconds(micros int64) int64 {
 	return max(1, seconds(micros))
 }
 
-// spread makes a wait longer by a random share of it, so that clients who are rejected
-// together do not come back together.
-func (w *Writer) spread(seconds int64) int64 {
-	most := (seconds*w.jitterPercent + 99) / 100
-	if seconds == 0 || most == 0 {
-		return seconds
-	}
-	return seconds + int64(w.random.Uint64()%uint64(most+1))
-}
-
 // problem is the problem details of a rejection (RFC 9457). Those of a block name no policies: none
 // is violated.
 func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string {
@@ -169,10 +209,10 @@ func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string
 	}
 	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
 	w.buf = append(w.buf, `,"detail":"`...)
-	w.addDetail(r, retrySeconds, (*Label).jsonName)
+	w.addDetail(r, retrySeconds, true)
 	if !r.Blocked && violates(r.Limits) {
 		w.buf = append(w.buf, `","violated-policies":["`...)
-		w.addNames(r.Limits, `","`, (*Label).jsonName)
+		w.addNames(r.Limits, `","`, true)
 		w.buf = append(w.buf, `"]}`...)
 	} else {
 		w.buf = append(w.buf, `"}`...)
@@ -180,18 +220,8 @@ func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string
 	return text.View(w.buf[start:])
 }
 
-// detail is the text for a gRPC client.
-func (w *Writer) detail(r *Rejection, retrySeconds int64) string {
-	start := len(w.buf)
-	w.addDetail(r, retrySeconds, (*Label).name)
-	return text.View(w.buf[start:])
-}
-
-func (p *Label) name() string     { return p.Name }
-func (p *Label) jsonName() string { return p.json }
-
-// addDetail writes the sentences that explain the rejection.
-func (w *Writer) addDetail(r *Rejection, retrySeconds int64, name func(*Label) string) {
+// addDetail writes the sentences that explain the rejection, perhaps inside a JSON string.
+func (w *Writer) addDetail(r *Rejection, retrySeconds int64, json bool) {
 	switch {
 	case r.Blocked:
 		w.buf = append(w.buf, "Blocked."...)
@@ -203,7 +233,7 @@ func (w *Writer) addDetail(r *Rejection, retrySeconds int64, name func(*Label) s
 		w.buf = append(w.buf, "Limit exceeded"...)
 		if violates(r.Limits) {
 			w.buf = append(w.buf, ": "...)
-			w.addNames(r.Limits, ", ", name)
+			w.addNames(r.Limits, ", ", json)
 		}
 		w.buf = append(w.buf, ". "...)
 		if retrySeconds == 0 {
@@ -211,18 +241,13 @@ func (w *Writer) addDetail(r *Rejection, retrySeconds int64, name func(*Label) s
 			return
 		}
 	}
-	w.addRetry(retrySeconds)
-}
-
-// addRetry writes the sentence that says how long to wait.
-func (w *Writer) addRetry(retrySeconds int64) {
-	if retrySeconds == 1 {
-		w.buf = append(w.buf, "Retry after 1 second."...)
-		return
-	}
 	w.buf = append(w.buf, "Retry after "...)
 	w.buf = strconv.AppendInt(w.buf, retrySeconds, 10)
-	w.buf = append(w.buf, " seconds."...)
+	if retrySeconds == 1 {
+		w.buf = append(w.buf, " second."...)
+	} else {
+		w.buf = append(w.buf, " seconds."...)
+	}
 }
 
 // violates reports whether clients are told the name of a limit that rejects.
@@ -239,7 +264,7 @@ func violates(limits []Limit) bool {
 func (l *Limit) named() bool { return !l.Decision.Allowed && !l.Blocked && !l.Label.silent }
 
 // addNames writes the names of the rejecting limits.
-func (w *Writer) addNames(limits []Limit, separator string, name func(*Label) string) {
+func (w *Writer) addNames(limits []Limit, separator string, json bool) {
 	first := true
 	for i := range limits {
 		if !limits[i].named() {
@@ -249,6 +274,10 @@ func (w *Writer) addNames(limits []Limit, separator string, name func(*Label) st
 			w.buf = append(w.buf, separator...)
 		}
 		first = false
-		w.buf = append(w.buf, name(limits[i].Label)...)
+		if label := limits[i].Label; json {
+			w.buf = append(w.buf, label.json...)
+		} else {
+			w.buf = append(w.buf, label.Name...)
+		}
 	}
 }

@@ -53,7 +53,22 @@ func (w *Writer) Report(r *Report) Reply {
 		if i > 0 {
 			w.buf = append(w.buf, ',')
 		}
-		w.addReported(&r.Limits[i])
+		l := &r.Limits[i]
+		w.buf = append(w.buf, `{"name":"`...)
+		w.buf = append(w.buf, l.Label.json...)
+		w.buf = append(w.buf, `","limit":`...)
+		w.buf = strconv.AppendInt(w.buf, l.capacity(), 10)
+		w.buf = append(w.buf, `,"remaining":`...)
+		w.buf = strconv.AppendInt(w.buf, l.Decision.Remaining, 10)
+		w.buf = append(w.buf, `,"reset":`...)
+		w.buf = strconv.AppendInt(w.buf, seconds(l.Decision.ResetAfterMicros), 10)
+		if !l.Label.slots { // a limit on what is in flight has no window
+			w.buf = append(w.buf, `,"window":`...)
+			w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
+		}
+		w.buf = append(w.buf, `,"unit":"`...)
+		w.buf = append(w.buf, l.Label.unit...)
+		w.buf = append(w.buf, `"}`...)
 	}
 	w.buf = append(w.buf, ']')
 	if r.Blocked {
@@ -67,24 +82,4 @@ func (w *Writer) Report(r *Report) Reply {
 	}
 	w.buf = append(w.buf, '}')
 	return Reply{Status: 200, Headers: w.fields, Body: text.View(w.buf[start:]), GRPCStatus: grpcNone}
-}
-
-// addReported writes what is left of a limit. A limit on what is in flight has no window.
-func (w *Writer) addReported(l *Limit) {
-	d := &l.Decision
-	w.buf = append(w.buf, `{"name":"`...)
-	w.buf = append(w.buf, l.Label.json...)
-	w.buf = append(w.buf, `","limit":`...)
-	w.buf = strconv.AppendInt(w.buf, l.capacity(), 10)
-	w.buf = append(w.buf, `,"remaining":`...)
-	w.buf = strconv.AppendInt(w.buf, d.Remaining, 10)
-	w.buf = append(w.buf, `,"reset":`...)
-	w.buf = strconv.AppendInt(w.buf, seconds(d.ResetAfterMicros), 10)
-	if !l.Label.slots {
-		w.buf = append(w.buf, `,"window":`...)
-		w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
-	}
-	w.buf = append(w.buf, `,"unit":"`...)
-	w.buf = append(w.buf, l.Label.unit...)
-	w.buf = append(w.buf, `"}`...)
 }

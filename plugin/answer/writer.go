@@ -169,20 +169,17 @@ func nearest(limits []Limit, rejected bool) *Limit {
 		if rejected && l.Decision.Allowed || l.Label.silent {
 			continue
 		}
-		if best == nil || nearer(l, best) {
+		if best == nil {
+			best = l
+			continue
+		}
+		a := l.Decision.Remaining * max(1, best.capacity()) // at most 1e9 * 1e9
+		b := best.Decision.Remaining * max(1, l.capacity())
+		if a < b || a == b && longer(l.Decision.RetryAfterMicros, best.Decision.RetryAfterMicros) {
 			best = l
 		}
 	}
 	return best
-}
-
-func nearer(l, best *Limit) bool {
-	a := l.Decision.Remaining * max(1, best.capacity()) // at most 1e9 * 1e9
-	b := best.Decision.Remaining * max(1, l.capacity())
-	if a != b {
-		return a < b
-	}
-	return longer(l.Decision.RetryAfterMicros, best.Decision.RetryAfterMicros)
 }
 
 // longer compares two waits; algo.Never is the longest.

@@ -8,7 +8,10 @@
 // Time is an argument: microseconds of a monotonic clock.
 package metric
 
-import "math/rand/v2"
+import (
+	"math/bits"
+	"math/rand/v2"
+)
 
 // FlushMicros is how long after the first change a Batch is due.
 //
@@ -67,6 +70,23 @@ type gauge struct {
 	show  bool // even what this worker has told before, see Show
 	value int64
 	told  int64
+}
+
+// sampleSize is how many values of a histogram one flush hands on: each is a call
+// to the host, as the ABI knows no other way.
+//
+// Bound: values of a histogram in one flush. Beyond it, a uniform sample stands for all. Protects
+// host calls.
+const sampleSize = 64
+
+// histogram keeps a uniform sample of the values between two flushes, all of them
+// up to sampleSize (algorithm R; J. S. Vitter, "Random Sampling with a Reservoir",
+// ACM TOMS 11, 1985). A busy second thus counts as much as any other that has
+// sampleSize values: quantiles weigh time, not requests.
+type histogram struct {
+	id     uint32
+	seen   uint64
+	values [sampleSize]int64
 }
 
 // New makes a Batch without metrics. The seed, different in each worker, is for
@@ -148,8 +168,16 @@ func (b *Batch) Show(g Gauge, value int64) {
 // Observe gives a value to a histogram. If many come between two flushes, the
 // histogram keeps a sample.
 func (b *Batch) Observe(h Histogram, value int64) {
-	b.histograms[h].observe(value, &b.random)
 	b.changed = true
+	into := &b.histograms[h]
+	at := into.seen
+	into.seen++
+	if at >= sampleSize {
+		at, _ = bits.Mul64(b.random.Uint64(), into.seen) // uniform below seen
+	}
+	if at < sampleSize {
+		into.values[at] = value
+	}
 }
 
 // Touch makes a flush due, as if something had changed.
@@ -188,22 +216,25 @@ func (b *Batch) Flush() {
 		}
 	}
 	for i := range b.gauges {
-		b.tell(&b.gauges[i])
+		g := &b.gauges[i]
+		switch {
+		case g.value == g.told && !g.show || g.id == 0:
+		case g.last:
+			b.host.Record(g.id, uint64(g.value))
+		default:
+			b.host.Add(g.id, g.value-g.told)
+		}
+		g.told, g.show = g.value, false
 	}
 	for i := range b.histograms {
-		b.histograms[i].flush(b.host)
+		h := &b.histograms[i]
+		if h.id != 0 {
+			for _, v := range h.values[:min(h.seen, sampleSize)] {
+				b.host.Record(h.id, uint64(max(0, v)))
+			}
+		}
+		h.seen = 0
 	}
-}
-
-func (b *Batch) tell(g *gauge) {
-	switch {
-	case g.value == g.told && !g.show || g.id == 0:
-	case g.last:
-		b.host.Record(g.id, uint64(g.value))
-	default:
-		b.host.Add(g.id, g.value-g.told)
-	}
-	g.told, g.show = g.value, false
 }
 
 // Close flushes, and takes this worker's part out of the sums.

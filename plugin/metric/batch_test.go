@@ -220,18 +220,18 @@ func TestEscape(t *testing.T) {
 		"a|b:c@#":     "a%7Cb%3Ac%40%23",
 		"":            "",
 	} {
-		if got := escape(name); got != want {
-			t.Errorf("escape(%q) is %q, want %q", name, got, want)
+		if got := Of("*", name); got != want {
+			t.Errorf("Of(%q) is %q, want %q", name, got, want)
 		}
 	}
 	seen := map[string]string{}
 	for a := range 256 {
 		for b := range 256 {
 			name := string([]byte{byte(a), byte(b)})
-			if other, ok := seen[escape(name)]; ok {
-				t.Fatalf("%q and %q are both %q", name, other, escape(name))
+			if other, ok := seen[Of("*", name)]; ok {
+				t.Fatalf("%q and %q are both %q", name, other, Of("*", name))
 			}
-			seen[escape(name)] = name
+			seen[Of("*", name)] = name
 		}
 	}
 }

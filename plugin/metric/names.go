@@ -118,29 +118,24 @@ const (
 	OffenderRejections = "sluice.top_offenders.rank.*.rejections" // from rank 1 on
 )
 
-// Of is a name with elements, escaped, in place of its asterisks.
-func Of(pattern string, elements ...string) (name string) {
+// Of is a name with elements in place of its asterisks. In an element everything is percent-encoded but
+// letters, digits, "-", "_" and "~" (RFC 3986, section 2.1), and so is the dot, which separates elements.
+// No two elements become the same.
+func Of(pattern string, elements ...string) string {
+	var name []byte
 	for _, element := range elements {
 		before, after, _ := strings.Cut(pattern, "*")
-		name, pattern = name+before+escape(element), after
+		name, pattern = append(name, before...), after
+		for i := range len(element) {
+			if c := element[i]; c != '.' && text.IsUnreserved(c) {
+				name = append(name, c)
+			} else {
+				name = text.AppendEscape(name, c)
+			}
+		}
 	}
-	return name + pattern
+	return string(append(name, pattern...))
 }
 
 // BuildInfo is the gauge whose name has the version of the build.
 func BuildInfo(version string) string { return "sluice.version." + version + ".build_info" }
-
-// escape makes a name safe as one element of a metric's. It percent-encodes
-// everything except letters, digits, "-", "_" and "~" (RFC 3986, section 2.1), and so
-// the dot, which separates elements. No two names become the same.
-func escape(name string) string {
-	out := make([]byte, 0, len(name))
-	for i := range len(name) {
-		if c := name[i]; c != '.' && text.IsUnreserved(c) {
-			out = append(out, c)
-		} else {
-			out = text.AppendEscape(out, c)
-		}
-	}
-	return string(out)
-}

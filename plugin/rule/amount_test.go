@@ -1,7 +1,7 @@
 package rule
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +14,6 @@ func TestCost(t *testing.T) {
 	t.Parallel()
 	r := counted("r")
 	r.Cost = config.Amount{Header: "x-cost", Default: 3, Max: 100}
-	set := compile(t, r)
 	for _, tt := range []struct {
 		header string
 		want   int64
@@ -40,96 +39,51 @@ func TestCost(t *testing.T) {
 		{"\xd9\xa1", 3}, // an Arabic digit
 		{"1\x00", 3},
 	} {
-		var m Matcher
-		applied, _ := set.Apply(get("/", "x-cost", tt.header), &m)
-		if applied[0].Cost != tt.want {
-			t.Errorf("cost of %.30q is %d, want %d", tt.header, applied[0].Cost, tt.want)
-		}
+		testenv.Same(t, fmt.Sprintf("cost of %.30q", tt.header), only(t, r, get("/", "x-cost", tt.header)).Cost, tt.want)
 	}
-	var m Matcher
-	if applied, _ := set.Apply(get("/"), &m); applied[0].Cost != 3 {
-		t.Errorf("cost without a header is %d, want 3", applied[0].Cost)
-	}
-	same, _ := set.Apply(get("/", "x-cost", "5", "x-cost", " 5"), &m)
-	testenv.Same(t, "the cost of 5 and 5", same[0].Cost, 5)
-}
-
-func TestConstantCost(t *testing.T) {
-	t.Parallel()
-	r := counted("r")
+	testenv.Same(t, "cost without a header", only(t, r, get("/")).Cost, 3)
+	testenv.Same(t, "cost of 5 and 5", only(t, r, get("/", "x-cost", "5", "x-cost", " 5")).Cost, 5)
+	testenv.Same(t, "cost that is too long", only(t, r, get("/", "x-cost", strings.Repeat("0", requestUnits+1))).Cost, 100)
 	r.Cost = config.Amount{Default: 5, Max: 100}
-	req := get("/")
-	var m Matcher
-	if applied, _ := compile(t, r).Apply(req, &m); applied[0].Cost != 5 {
-		t.Errorf("cost is %d, want 5", applied[0].Cost)
-	}
-}
-
-// sizesAndCosts are the sizes and the costs of the limits of the one rule that applies.
-func sizesAndCosts(t *testing.T, r config.Rule, req Request) (sizes []algo.Size, costs []int64) {
-	t.Helper()
-	var m Matcher
-	applied, _ := compile(t, r).Apply(req, &m)
-	if len(applied) != 1 {
-		t.Fatalf("%d rules apply, want 1", len(applied))
-	}
-	return applied[0].Sizes, applied[0].Costs
+	testenv.Same(t, "constant cost", only(t, r, get("/")).Cost, 5)
 }
 
 func TestSizesThatComeWithTheRequest(t *testing.T) {
 	t.Parallel()
 	claim := &config.Amount{Metadata: []string{"jwt", "limit"}, Default: 10, Max: 1000}
 	header := &config.Amount{Header: "x-limit", Default: 10, Max: 1000}
-	seven := get("/", "x-limit", "7")
+	with := func(limit string) *request { return get("/", "x-limit", limit) }
 	const text = "double('jwt' in metadata.filter_metadata ? metadata.filter_metadata['jwt']['limit']" +
 		" : metadata.typed_filter_metadata['jwt'].limit\n)"
 	for _, tt := range []struct {
 		name         string
 		units, burst *config.Amount
-		constant     algo.Size
+		configured   algo.Size
 		req          *request
 		want         []algo.Size
 	}{
-		{name: "none", constant: algo.Size{Units: 5}, req: get("/")},
-		{name: "a header", units: header, req: seven, want: []algo.Size{{Units: 7}}},
-		{name: "a header above max", units: header, req: get("/", "x-limit", "5000"), want: []algo.Size{{Units: 1000}}},
-		{
-			name: "a header that is not a number", units: header, req: get("/", "x-limit", "many"),
-			want: []algo.Size{{Units: 10}},
-		},
-		{name: "a header that is absent", units: header, req: get("/"), want: []algo.Size{{Units: 10}}},
-		{name: "a header of 0", units: header, req: get("/", "x-limit", "0"), want: []algo.Size{{}}},
-		{
-			name: "a header too long to be looked at", units: header, req: get("/", "x-limit", overlong),
-			want: []algo.Size{{Units: 10}},
-		},
-		{name: "a claim", units: claim, req: valued(map[string]string{text: double(70)}), want: []algo.Size{{Units: 70}}},
-		{name: "a claim that is absent", units: claim, req: get("/"), want: []algo.Size{{Units: 10}}},
-		{
-			name: "a constant burst", units: header, constant: algo.Size{Burst: 20}, req: seven,
-			want: []algo.Size{{Units: 7, Burst: 20}},
-		},
-		{name: "a burst", burst: header, constant: algo.Size{Units: 5}, req: seven, want: []algo.Size{{Units: 5, Burst: 7}}},
-		{
-			name: "a burst of 0", burst: header, constant: algo.Size{Units: 5}, req: get("/", "x-limit", "0"),
-			want: []algo.Size{{}},
-		},
-		{name: "both", units: claim, burst: header, req: seven, want: []algo.Size{{Units: 10, Burst: 7}}},
+		{"none", nil, nil, algo.Size{Units: 5}, get("/"), nil},
+		{"a header", header, nil, algo.Size{}, with("7"), []algo.Size{{Units: 7}}},
+		{"a header above max", header, nil, algo.Size{}, with("5000"), []algo.Size{{Units: 1000}}},
+		{"a header that is not a number", header, nil, algo.Size{}, with("many"), []algo.Size{{Units: 10}}},
+		{"a header that is absent", header, nil, algo.Size{}, get("/"), []algo.Size{{Units: 10}}},
+		{"a header of 0", header, nil, algo.Size{}, with("0"), []algo.Size{{}}},
+		{"a header too long to be looked at", header, nil, algo.Size{}, with(overlong), []algo.Size{{Units: 10}}},
+		{"a claim", claim, nil, algo.Size{}, valued(map[string]string{text: double(70)}), []algo.Size{{Units: 70}}},
+		{"a claim that is absent", claim, nil, algo.Size{}, get("/"), []algo.Size{{Units: 10}}},
+		{"a constant burst", header, nil, algo.Size{Burst: 20}, with("7"), []algo.Size{{Units: 7, Burst: 20}}},
+		{"a burst", nil, header, algo.Size{Units: 5}, with("7"), []algo.Size{{Units: 5, Burst: 7}}},
+		{"a burst of 0", nil, header, algo.Size{Units: 5}, with("0"), []algo.Size{{}}},
+		{"both", claim, header, algo.Size{}, with("7"), []algo.Size{{Units: 10, Burst: 7}}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			r := counted("r")
-			l := &r.Limits[0]
-			l.UnitsFrom, l.BurstFrom = tt.units, tt.burst
-			l.Units, l.Burst = max(tt.constant.Units, 1), tt.constant.Burst
-			if tt.constant.Units == 0 && tt.units != nil {
-				l.Units = tt.units.Max
-			}
-			sizes, _ := sizesAndCosts(t, r, tt.req)
-			if !slices.Equal(sizes, tt.want) {
-				t.Errorf("sizes are %v, want %v", sizes, tt.want)
-			}
-		})
+		r := counted("r")
+		l := &r.Limits[0]
+		l.UnitsFrom, l.BurstFrom = tt.units, tt.burst
+		l.Units, l.Burst = max(tt.configured.Units, 1), tt.configured.Burst
+		if tt.configured.Units == 0 {
+			l.Units = tt.units.Max
+		}
+		testenv.SameList(t, tt.name, only(t, r, tt.req).Sizes, tt.want)
 	}
 }
 
@@ -154,12 +108,7 @@ func TestCostsOfLimits(t *testing.T) {
 		{name: "its own", headers: []string{"x-own", "7"}, want: []int64{2, 1, 7}},
 		{name: "too long to be looked at", headers: []string{"x-own", overlong}, want: []int64{2, 1, 50}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if _, costs := sizesAndCosts(t, r, get("/", tt.headers...)); !slices.Equal(costs, tt.want) {
-				t.Errorf("costs are %v, want %v", costs, tt.want)
-			}
-		})
+		testenv.SameList(t, tt.name, only(t, r, get("/", tt.headers...)).Costs, tt.want)
 	}
 }
 
@@ -176,11 +125,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 	var m Matcher
 	applied, _ := compile(t, rules...).Apply(get("/", "x-a", "3", "x-b", "4", "x-c", "5"), &m)
 	for i, want := range []int64{3, 4, 5} {
-		if got := applied[i].Costs[0]; got != want {
-			t.Errorf("cost of rule %d is %d, want %d", i, got, want)
-		}
-		if got := applied[i].Sizes[0].Units; got != want {
-			t.Errorf("limit of rule %d is %d, want %d", i, got, want)
-		}
+		testenv.Same(t, fmt.Sprint("cost of rule ", i), applied[i].Costs[0], want)
+		testenv.Same(t, fmt.Sprint("limit of rule ", i), applied[i].Sizes[0].Units, want)
 	}
 }

@@ -1,9 +1,9 @@
 package rule
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -20,11 +20,11 @@ func warnings(s *Set, m *Matcher, n int, req *request) (rules []string) {
 
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	sub := config.Component{Source: config.FromMetadata, Path: []string{"jwt", "sub"}}
-	plan := config.Component{Source: config.FromProperty, Path: []string{"jwt", "plan"}}
+	sub := fromMetadata("jwt", "sub")
+	plan := fromProperty("jwt", "plan")
 	withDefault := sub
 	withDefault.HasDefault = true
-	header := config.Component{Source: config.FromHeader, Name: "x-none"}
+	header := fromHeader("x-none")
 	onlyPost := counted("post", sub)
 	onlyPost.Match.Methods = []string{"POST"}
 	for _, tt := range []struct {
@@ -50,27 +50,20 @@ func TestMissing(t *testing.T) {
 			rules: []config.Rule{counted("first", sub), counted("second", plan)},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var m Matcher
-			if got := warnings(compile(t, tt.rules...), &m, 5*absentRequests, get("/")); !slices.Equal(got, tt.want) {
-				t.Errorf("missing in the rules %q, want %q", got, tt.want)
-			}
-		})
+		var m Matcher
+		testenv.SameList(t, tt.name, warnings(compile(t, tt.rules...), &m, 5*absentRequests, get("/")), tt.want)
 	}
 }
 
 // An attribute that a request had once is not missing.
 func TestSeenOnce(t *testing.T) {
 	t.Parallel()
-	set := compile(t, counted("r", config.Component{Source: config.FromMetadata, Path: []string{"jwt", "sub"}}))
+	set := compile(t, counted("r", fromMetadata("jwt", "sub")))
 	had := get("/")
 	had.properties = map[string]string{"metadata.filter_metadata.jwt.sub": "alice"}
 	var m Matcher
 	got := warnings(set, &m, absentRequests-1, get("/"))
 	got = append(got, warnings(set, &m, 1, had)...)
 	got = append(got, warnings(set, &m, 5*absentRequests, get("/"))...)
-	if len(got) > 0 {
-		t.Errorf("missing in the rules %q, want none", got)
-	}
+	testenv.SameList(t, "missing in the rules", got, nil)
 }

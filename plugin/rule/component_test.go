@@ -1,127 +1,67 @@
 package rule
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// components are parts of a key, and the tag that each makes of TestComponents' request.
-var components = []struct {
-	name string
-	c    config.Component
-	want string // "" if the rule does not apply
-}{
-	{"header", config.Component{Source: config.FromHeader, Name: "x-api-key"}, "r|k1"},
-	{"empty header", config.Component{Source: config.FromHeader, Name: "x-empty"}, "r|%"},
-	{
-		"empty header with default",
-		config.Component{Source: config.FromHeader, Name: "x-empty", HasDefault: true, Default: "d"},
-		"r|%",
-	},
-	{"missing header", config.Component{Source: config.FromHeader, Name: "x-none"}, ""},
-	{
-		"missing header with default",
-		config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"},
-		"r|d",
-	},
-	{
-		"missing header with empty default",
-		config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true},
-		"r|%",
-	},
-	{"hashed", config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}, "r|" + sha("k1")[:40]},
-	{"hashed default", config.Component{
-		Source: config.FromHeader, Name: "x-none", Hash: true, HasDefault: true,
-		Default: "d",
-	}, "r|" + sha("d")[:40]},
-	{"cookie", config.Component{Source: config.FromCookie, Name: "sid"}, "r|s1"},
-	{"cookie of the second header", config.Component{Source: config.FromCookie, Name: "other"}, "r|1"},
-	{"bearer", config.Component{Source: config.FromBearer}, "r|b1"},
-	{"hashed bearer", config.Component{Source: config.FromBearer, Hash: true}, "r|" + sha("b1")[:40]},
-	{"hashed cookie", config.Component{Source: config.FromCookie, Name: "sid", Hash: true}, "r|" + sha("s1")[:40]},
-	{"query", config.Component{Source: config.FromQuery, Name: "user"}, "r|alice"},
-	{"query without value", config.Component{Source: config.FromQuery, Name: "page"}, "r|%"},
-	{"missing query", config.Component{Source: config.FromQuery, Name: "none"}, ""},
-	{"client address", config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 128}, "r|2001:db8::1"},
-	{"client network", config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 64}, "r|2001:db8::/64"},
-	{"path", config.Component{Source: config.FromPath}, "r|/api/v2/a"},
-	{"path segments", config.Component{Source: config.FromPath, Segments: 2}, "r|/api/v2"},
-	{"method", config.Component{Source: config.FromMethod}, "r|GET"},
-	{"host", config.Component{Source: config.FromHost}, "r|api.example.com"},
-	{"metadata", config.Component{
-		Source: config.FromMetadata,
-		Path:   []string{"envoy.filters.http.jwt_authn", "payload", "sub"},
-	}, "r|alice"},
-	{"missing metadata", config.Component{
-		Source: config.FromMetadata,
-		Path:   []string{"envoy.filters.http.jwt_authn", "payload"},
-	}, ""},
-	{
-		"property",
-		config.Component{Source: config.FromProperty, Path: []string{"connection", "uri_san_peer_certificate"}},
-		"r|spiffe://td/ns/x",
-	},
-	{"number", config.Component{Source: config.FromProperty, Path: []string{"source", "port"}}, "r|443"},
-	{"double", config.Component{Source: config.FromMetadata, Path: []string{"jwt", "uid"}}, "r|42"},
-	{
-		"hashed double",
-		config.Component{Source: config.FromMetadata, Path: []string{"jwt", "uid"}, Hash: true},
-		"r|" + sha("42")[:40],
-	},
-	{
-		"text that could be a double",
-		config.Component{Source: config.FromMetadata, Path: []string{"jwt", "order"}},
-		"r|ORDER09C",
-	},
-	{"boolean", config.Component{Source: config.FromProperty, Path: []string{"connection", "mtls"}}, "r|true"},
-	{"empty property", config.Component{Source: config.FromProperty, Path: []string{"request", "empty"}}, "r|%"},
-	{"constant", config.Component{Source: config.FromConstant, Value: "x"}, "r|x"},
+func source(of config.Source) config.Component { return config.Component{Source: of} }
+
+func fromHeader(name string) config.Component {
+	return config.Component{Source: config.FromHeader, Name: name}
 }
 
-func TestComponents(t *testing.T) {
-	t.Parallel()
-	req := get("/api//v1/../v2/a?user=%61lice&user=alice&page", "x-api-key", " k1 ", "x-api-key", "k1", "x-empty", "",
-		"authorization", "bearer  b1",
-		"cookie", `theme=x; sid="s%31"; sid=s1`, "cookie", "other=1")
-	req.properties = map[string]string{
-		"source.address": "[2001:db8::1]:443",
-		"metadata.filter_metadata.envoy.filters.http.jwt_authn.payload.sub": "alice",
-		"connection.uri_san_peer_certificate":                               "spiffe://td/ns/x",
-		"source.port":                                                       integer(443),
-		"metadata.filter_metadata.jwt.uid":                                  double(42),
-		"metadata.filter_metadata.jwt.order":                                "ORDER09C",
-		"connection.mtls":                                                   "\x01",
-		"request.empty":                                                     "",
-	}
-	for _, tt := range components {
-		var want []string
-		if tt.want != "" {
-			want = []string{tt.want}
-		}
-		testenv.SameList(t, tt.name+": the tags", tags(compile(t, counted("r", tt.c)), req), want)
-	}
+func fromCookie(name string) config.Component {
+	return config.Component{Source: config.FromCookie, Name: name}
 }
 
-func TestAbsentBearer(t *testing.T) {
-	t.Parallel()
-	bearer := config.Component{Source: config.FromBearer}
-	withDefault := bearer
-	withDefault.HasDefault, withDefault.Default = true, "none"
-	tier := tiered(bearer, "")
-	for _, authorization := range []string{"", "Basic YTpi", "Bearers abc"} {
-		req := get("/", "authorization", authorization)
-		if got := tags(compile(t, counted("r", bearer), tier), req); got != nil {
-			t.Errorf("%q: tags are %q, want none", authorization, got)
-		}
-		if got := tags(compile(t, counted("r", withDefault)), req); len(got) != 1 || got[0] != "r|none" {
-			t.Errorf("%q: tags are %q, want that of the default", authorization, got)
-		}
-	}
-	if got := tags(compile(t, tier), get("/", "authorization", "BEARER free")); len(got) != 1 {
-		t.Errorf("the token as a tier: tags are %q, want one", got)
-	}
+func fromQuery(name string) config.Component {
+	return config.Component{Source: config.FromQuery, Name: name}
+}
+
+func fromAddress(v4, v6 int) config.Component {
+	return config.Component{Source: config.FromClientIP, V4Prefix: v4, V6Prefix: v6}
+}
+
+func segments(n int) config.Component {
+	return config.Component{Source: config.FromPath, Segments: n}
+}
+
+func fromMetadata(path ...string) config.Component {
+	return config.Component{Source: config.FromMetadata, Path: path}
+}
+
+func fromProperty(path ...string) config.Component {
+	return config.Component{Source: config.FromProperty, Path: path}
+}
+
+func byExpression(text string) config.Component {
+	return config.Component{Source: config.FromExpr, Expr: text}
+}
+
+func constant(value string) config.Component {
+	return config.Component{Source: config.FromConstant, Value: value}
+}
+
+// hash is a component that is hashed.
+func hash(c config.Component) config.Component {
+	c.Hash = true
+	return c
+}
+
+// first is a component of which the first value counts.
+func first(c config.Component) config.Component {
+	c.First = true
+	return c
+}
+
+// orElse is a component with a default.
+func orElse(c config.Component, value string) config.Component {
+	c.HasDefault, c.Default = true, value
+	return c
 }
 
 // by is a request by a method.
@@ -136,4 +76,131 @@ func from(address string, more ...string) *request {
 	req := get("/", more...)
 	req.properties = map[string]string{"source.address": address}
 	return req
+}
+
+// full is a request that has something of everything.
+func full() *request {
+	req := get("/api//v1/../v2/a?user=%61lice&user=alice&page", "x-api-key", " k1 ", "x-api-key", "k1", "x-empty", "",
+		"authorization", "bearer  b1",
+		"cookie", `theme=x; sid="s%31"; sid=s1`, "cookie", "other=1")
+	req.properties = map[string]string{
+		"source.address": "[2001:db8::1]:443",
+		"metadata.filter_metadata.envoy.filters.http.jwt_authn.payload.sub": "alice",
+		"connection.uri_san_peer_certificate":                               "spiffe://td/ns/x",
+		"source.port":                                                       integer(443),
+		"metadata.filter_metadata.jwt.uid":                                  double(42),
+		"metadata.filter_metadata.jwt.order":                                "ORDER09C",
+		"connection.mtls":                                                   "\x01",
+		"request.empty":                                                     "",
+	}
+	req.values = map[string]string{"string(e\n)": "a b"}
+	return req
+}
+
+func authorized(value string) *request { return get("/", "authorization", value) }
+
+// greedy is a request whose other values use up what a request has for patterns, and nearly all else.
+func greedy() *request {
+	req := get("/"+strings.Repeat("a", requestUnits/unitsToNormalise-10),
+		"user-agent", "é"+strings.Repeat("b", 2000), "x-id", "me", "cookie", "sid=mine")
+	req.properties = map[string]string{
+		"source.address": "192.0.2.7:1", "metadata.filter_metadata.jwt.sub": strings.Repeat("c", 400),
+	}
+	return req
+}
+
+var (
+	all    = full()
+	much   = greedy()
+	xID    = fromHeader("x-id")
+	longID = get("/", "x-id", overlong)
+	half   = strings.Repeat("a", requestUnits/unitsToHash*3/4)
+	jwtSub = []string{"envoy.filters.http.jwt_authn", "payload", "sub"}
+)
+
+// components are parts of a key, and the identity that each makes of a request.
+var components = []struct {
+	name string
+	c    config.Component
+	req  *request
+	want string // "" if the rule does not apply
+}{
+	{"header", fromHeader("x-api-key"), all, "k1"},
+	{"empty header", fromHeader("x-empty"), all, "%"},
+	{"empty header with default", orElse(fromHeader("x-empty"), "d"), all, "%"},
+	{"missing header", fromHeader("x-none"), all, ""},
+	{"missing header with default", orElse(fromHeader("x-none"), "d"), all, "d"},
+	{"missing header with empty default", orElse(fromHeader("x-none"), ""), all, "%"},
+	{"hashed", hash(fromHeader("x-api-key")), all, sha("k1")[:40]},
+	{"hashed default", hash(orElse(fromHeader("x-none"), "d")), all, sha("d")[:40]},
+	{"cookie", fromCookie("sid"), all, "s1"},
+	{"cookie of the second header", fromCookie("other"), all, "1"},
+	{"bearer", bearer, all, "b1"},
+	{"hashed bearer", hash(bearer), all, sha("b1")[:40]},
+	{"hashed cookie", hash(fromCookie("sid")), all, sha("s1")[:40]},
+	{"query", fromQuery("user"), all, "alice"},
+	{"query without value", fromQuery("page"), all, "%"},
+	{"missing query", fromQuery("none"), all, ""},
+	{"client address", fromAddress(24, 128), all, "2001:db8::1"},
+	{"client network", fromAddress(24, 64), all, "2001:db8::/64"},
+	{"path", source(config.FromPath), all, "/api/v2/a"},
+	{"path segments", segments(2), all, "/api/v2"},
+	{"method", source(config.FromMethod), all, "GET"},
+	{"host", source(config.FromHost), all, "api.example.com"},
+	{"metadata", fromMetadata(jwtSub...), all, "alice"},
+	{"missing metadata", fromMetadata(jwtSub[:2]...), all, ""},
+	{"property", fromProperty("connection", "uri_san_peer_certificate"), all, "spiffe://td/ns/x"},
+	{"number", fromProperty("source", "port"), all, "443"},
+	{"double", fromMetadata("jwt", "uid"), all, "42"},
+	{"hashed double", hash(fromMetadata("jwt", "uid")), all, sha("42")[:40]},
+	{"text that could be a double", fromMetadata("jwt", "order"), all, "ORDER09C"},
+	{"boolean", fromProperty("connection", "mtls"), all, "true"},
+	{"empty property", fromProperty("request", "empty"), all, "%"},
+	{"constant", constant("x"), all, "x"},
+	{"expression", byExpression("e"), all, "a%20b"},
+	{"hashed expression", hash(byExpression("e")), all, sha("a b")[:40]},
+	{"expression without a value", byExpression("none"), all, ""},
+	{"expression with a default", orElse(byExpression("none"), "d"), all, "d"},
+	{"no bearer", bearer, authorized(""), ""},
+	{"another scheme", bearer, authorized("Basic YTpi"), ""},
+	{"a longer scheme, with a default", orElse(bearer, "none"), authorized("Bearers abc"), "none"},
+
+	// Values that are too long to be looked at share one identity.
+	{"long header", xID, longID, "%long"},
+	{"long hashed header", hash(xID), longID, "%long"},
+	{"long, with a default", orElse(xID, ""), longID, "%long"},
+	{"long query", fromQuery("user"), get("/?" + overlong + "&user=a"), "%long"},
+	{"long cookie", fromCookie("sid"), get("/", "cookie", overlong+"; sid=a"), "%long"},
+	{"long bearer", bearer, authorized("Bearer " + overlong), "%long"},
+	{"long path", source(config.FromPath), get("/" + overlong), "%long"},
+	{"long segment", segments(1), get("/a/" + overlong), "%long"},
+	{"a value that says so", xID, get("/", "x-id", "%long"), "%25long"},
+	{"an identity that is too long to be hashed", xID, get("/", "x-id", half), "%long"},
+	{"a digest is made once", hash(xID), get("/", "x-id", half), sha(half)[:40]},
+
+	// A client cannot leave its identity by a long value of anything else.
+	{"address", fromAddress(32, 128), much, "192.0.2.7"},
+	{"header after much", xID, much, "me"},
+	{"hashed header after much", hash(xID), much, sha("me")[:40]},
+	{"cookie after much", fromCookie("sid"), much, "mine"},
+	{"host after much", source(config.FromHost), much, "api.example.com"},
+	{"method after much", source(config.FromMethod), much, "GET"},
+	{"claim of 400 bytes after much", fromMetadata("jwt", "sub"), much, sha(strings.Repeat("c", 400))},
+}
+
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	for _, tt := range components {
+		patterned, reading := counted("patterned"), counted("reading")
+		patterned.Match = not(header("user-agent", regex(`(?i)bot|crawl|spider|slurp|curl|wget|python|scrapy`)))
+		reading.Match = onPath(prefix("/"))
+		got := tags(compile(t, patterned, reading, counted("r", tt.c), counted("s", tt.c)), tt.req)
+		want := []string{"patterned|", "reading|"}
+		if tt.want != "" {
+			want = append(want, "r|"+tt.want, "s|"+tt.want)
+		}
+		testenv.SameList(t, tt.name+": the tags", got, want)
+	}
+	testenv.SameList(t, "beside a long value", tags(compile(t, counted("r", source(config.FromMethod), xID)), longID),
+		[]string{"r|GET|%long"})
 }

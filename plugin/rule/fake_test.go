@@ -134,3 +134,14 @@ func tags(s *Set, req Request) []string {
 	}
 	return list
 }
+
+// only is the one rule of a set that applies to a request.
+func only(t testing.TB, r config.Rule, req Request) Applied {
+	t.Helper()
+	var m Matcher
+	applied, _ := compile(t, r).Apply(req, &m)
+	if len(applied) != 1 {
+		t.Fatalf("%d rules apply, want 1", len(applied))
+	}
+	return applied[0]
+}

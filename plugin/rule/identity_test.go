@@ -14,14 +14,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-func constant(value string) config.Component {
-	return config.Component{Source: config.FromConstant, Value: value}
-}
-
-func hashed(value string) config.Component {
-	return config.Component{Source: config.FromConstant, Value: value, Hash: true}
-}
-
 // tagOf is the tag of a rule whose key is a list of constants.
 func tagOf(t testing.TB, name string, key ...config.Component) string {
 	t.Helper()
@@ -54,11 +46,11 @@ func TestTag(t *testing.T) {
 		{"r", []config.Component{constant("")}, "r|%"},
 		{"r", []config.Component{constant(""), constant("")}, "r||"},
 		{"a|b {c}%", []config.Component{constant("x")}, "a%7Cb%20%7Bc%7D%25|x"},
-		{"r", []config.Component{hashed("secret")}, "r|" + sha("secret")[:40]},
-		{"r", []config.Component{hashed("")}, "r|" + sha("")[:40]},
-		{"r", []config.Component{constant("a"), hashed("secret")}, "r|a|" + sha("secret")[:40]},
-		{"r", []config.Component{hashed("a"), hashed("b")}, "r|" + sha("a")[:40] + "|" + sha("b")[:40]},
-		{"r", []config.Component{hashed(strings.Repeat("x", 8192))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
+		{"r", []config.Component{hash(constant("secret"))}, "r|" + sha("secret")[:40]},
+		{"r", []config.Component{hash(constant(""))}, "r|" + sha("")[:40]},
+		{"r", []config.Component{constant("a"), hash(constant("secret"))}, "r|a|" + sha("secret")[:40]},
+		{"r", []config.Component{hash(constant("a")), hash(constant("b"))}, "r|" + sha("a")[:40] + "|" + sha("b")[:40]},
+		{"r", []config.Component{hash(constant(strings.Repeat("x", 8192)))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
 		// No value passes for a digest.
 		{"r", []config.Component{constant(hex40)}, "r|%30" + hex40[1:]},
 		{"r", []config.Component{constant(hex64)}, "r|%66" + hex64[1:]},
@@ -85,7 +77,7 @@ func TestTag(t *testing.T) {
 // another's digits, nor those of a rule whose hash is keyed.
 func TestDigestsAreKept(t *testing.T) {
 	t.Parallel()
-	key := config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true}
+	key := hash(fromHeader("x-api-key"))
 	keyed := key
 	keyed.Keyed = true
 	mac := func(value string) string {

@@ -14,12 +14,12 @@ import (
 
 func TestApplyInOrder(t *testing.T) {
 	t.Parallel()
-	byKey := counted("by-key", config.Component{Source: config.FromHeader, Name: "x-api-key"})
+	byKey := counted("by-key", fromHeader("x-api-key"))
 	shadow := counted("shadow")
 	shadow.Mode = config.Shadow
 	off := counted("off")
 	off.Mode = config.Off
-	health := config.Rule{Name: "health", Exempt: true, Match: config.Match{Path: op(config.Prefix, "/healthz")}}
+	health := config.Rule{Name: "health", Exempt: true, Match: config.Match{Path: prefix("/healthz")}}
 	offExempt := config.Rule{Name: "off-exempt", Exempt: true, Mode: config.Off}
 	set := compile(t, off, counted("first"), offExempt, health, byKey, shadow, counted("last"))
 
@@ -90,35 +90,35 @@ func readEverything(t testing.TB) *Set {
 	key := func(name string) config.Rule {
 		return counted(
 			name,
-			config.Component{Source: config.FromHeader, Name: "x-api-key", Hash: true},
-			config.Component{Source: config.FromCookie, Name: "sid"},
-			config.Component{Source: config.FromCookie, Name: "theme"},
-			config.Component{Source: config.FromQuery, Name: "user"},
-			config.Component{Source: config.FromClientIP, V4Prefix: 24, V6Prefix: 64},
-			config.Component{Source: config.FromPath},
-			config.Component{Source: config.FromPath, Segments: 1},
-			config.Component{Source: config.FromMethod},
-			config.Component{Source: config.FromHost},
-			config.Component{Source: config.FromMetadata, Path: []string{"jwt", "sub"}},
-			config.Component{Source: config.FromProperty, Path: []string{"connection", "id"}},
-			config.Component{Source: config.FromConstant, Value: "c"},
-			config.Component{Source: config.FromHeader, Name: "x-none", HasDefault: true, Default: "d"},
+			hash(fromHeader("x-api-key")),
+			fromCookie("sid"),
+			fromCookie("theme"),
+			fromQuery("user"),
+			fromAddress(24, 64),
+			source(config.FromPath),
+			segments(1),
+			source(config.FromMethod),
+			source(config.FromHost),
+			fromMetadata("jwt", "sub"),
+			fromProperty("connection", "id"),
+			constant("c"),
+			orElse(fromHeader("x-none"), "d"),
 		)
 	}
 	first, second := key("first"), key("second")
 	first.Match = config.Match{
-		Path: op(config.Prefix, "/api"), Host: op(config.Exact, "api.example.com"), Methods: []string{"GET"},
+		Path: prefix("/api"), Host: exact("api.example.com"), Methods: []string{"GET"},
 		Headers: []config.NamedMatch{
 			{Name: "x-api-key", Match: *isPresent(true)},
 			{Name: "x-none", Match: *isPresent(false)},
 		},
 	}
 	second.Match = config.Match{
-		Path: op(config.Regex, "^/(api|v[0-9]+)/[a-z]+$"),
-		Not:  []config.Match{{Host: op(config.Suffix, ".org")}},
+		Path: regex("^/(api|v[0-9]+)/[a-z]+$"),
+		Not:  []config.Match{{Host: suffix(".org")}},
 	}
 	second.Cost = config.Amount{Header: "x-cost", Default: 1, Max: 10}
-	tiers := tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free")
+	tiers := tiered(fromMetadata("jwt", "plan"), "free")
 	tiers.Key = first.Key
 	return compile(t, first, second, tiers)
 }
@@ -153,12 +153,12 @@ func TestEachThingIsReadOnce(t *testing.T) {
 
 func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	t.Parallel()
-	post := counted("post", config.Component{Source: config.FromHeader, Name: "x-api-key"},
-		config.Component{Source: config.FromCookie, Name: "sid"})
-	post.Match = config.Match{Methods: []string{"POST"}, Path: op(config.Prefix, "/")}
+	post := counted("post", fromHeader("x-api-key"),
+		fromCookie("sid"))
+	post.Match = config.Match{Methods: []string{"POST"}, Path: prefix("/")}
 	post.Cost = config.Amount{Header: "x-cost"}
-	keyed := counted("keyed", config.Component{Source: config.FromHeader, Name: "x-none"},
-		config.Component{Source: config.FromClientIP})
+	keyed := counted("keyed", fromHeader("x-none"),
+		source(config.FromClientIP))
 	keyed.Cost = config.Amount{Header: "x-cost"}
 	req := everything()
 	var m Matcher
@@ -172,8 +172,8 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 // needs its path alone, the path is read alone, and then one that needs more makes no difference.
 func TestForesight(t *testing.T) {
 	t.Parallel()
-	health := config.Rule{Name: "health", Match: config.Match{Path: op(config.Exact, "/healthz")}, Exempt: true}
-	set := compile(t, health, counted("r", config.Component{Source: config.FromHeader, Name: "x-api-key"}))
+	health := config.Rule{Name: "health", Match: config.Match{Path: exact("/healthz")}, Exempt: true}
+	set := compile(t, health, counted("r", fromHeader("x-api-key")))
 	var m Matcher
 	for i, step := range []struct{ path, reads string }{
 		{"/healthz", "fields"},
@@ -253,7 +253,7 @@ func TestApplyAllocatesNothing(t *testing.T) {
 // TestMatcherForgets uses one Matcher for two requests and two Sets.
 func TestMatcherForgets(t *testing.T) {
 	t.Parallel()
-	small := compile(t, counted("r", config.Component{Source: config.FromHeader, Name: "x-api-key"}))
+	small := compile(t, counted("r", fromHeader("x-api-key")))
 	large := readEverything(t)
 	var m Matcher
 	large.Apply(everything(), &m)
@@ -266,7 +266,7 @@ func TestMatcherForgets(t *testing.T) {
 	if applied, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
 		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
 	}
-	place := compile(t, counted("r", config.Component{Source: config.FromHost}, config.Component{Source: config.FromPath}))
+	place := compile(t, counted("r", source(config.FromHost), source(config.FromPath)))
 	for _, want := range []string{"a", "b"} {
 		req := get("/" + want)
 		req.headers[2][1] = want

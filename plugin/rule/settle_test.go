@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -139,18 +140,13 @@ var worths = []struct {
 func TestWorth(t *testing.T) {
 	t.Parallel()
 	for _, tc := range worths {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := counted("r")
-			r.Settle = &tc.settle
-			s := compile(t, r).Rules[0].Settle
-			var h Heard
-			if tc.reply != nil {
-				h = s.AtHeaders(tc.reply)
-			}
-			if got := s.Worth(h, tc.reply); got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
-		})
+		r := counted("r")
+		r.Settle = &tc.settle
+		s := compile(t, r).Rules[0].Settle
+		var h Heard
+		if tc.reply != nil {
+			h = s.AtHeaders(tc.reply)
+		}
+		testenv.Same(t, tc.name, s.Worth(h, tc.reply), tc.want)
 	}
 }

@@ -10,18 +10,12 @@ import (
 )
 
 var (
-	sid      = config.Component{Source: config.FromCookie, Name: "sid"}
-	user     = config.Component{Source: config.FromQuery, Name: "user"}
-	apiKey   = config.Component{Source: config.FromHeader, Name: "x-api-key"}
-	bearer   = config.Component{Source: config.FromBearer}
+	sid      = fromCookie("sid")
+	user     = fromQuery("user")
+	apiKey   = fromHeader("x-api-key")
+	bearer   = source(config.FromBearer)
 	firstSID = first(sid)
 )
-
-// first is a component of which the first value counts.
-func first(c config.Component) config.Component {
-	c.First = true
-	return c
-}
 
 // cookies are requests with one Cookie field each.
 func cookies(fields ...string) (all []*request) {
@@ -54,17 +48,17 @@ var spellings = []struct {
 	want string // the identity of all of them
 	reqs []*request
 }{
-	{"path", config.Component{Source: config.FromPath, Segments: 1}, "/a", targets(
+	{"path", segments(1), "/a", targets(
 		"/a", "/a/", "/a/b", "//a", "/%61", "/x/../a", "/./a?x", "http://other/a",
 		"/a%0A", "/a%00%7F?x", "/a/%0A", // a control character at the end, E2
 	)},
-	{"reserved characters", config.Component{Source: config.FromPath}, "/x:generate/@me/(1)", targets(
+	{"reserved characters", source(config.FromPath), "/x:generate/@me/(1)", targets(
 		"/x:generate/@me/(1)", "/x%3Agenerate/%40me/%281%29", "/x%3agenerate/@me/(1%29",
 	)},
-	{"method", config.Component{Source: config.FromMethod}, "POST", []*request{
+	{"method", source(config.FromMethod), "POST", []*request{
 		by("POST"), by("post"), by("Post"), by("pOST"),
 	}},
-	{"address", config.Component{Source: config.FromClientIP, V4Prefix: 32, V6Prefix: 128}, "192.0.2.1", []*request{
+	{"address", fromAddress(32, 128), "192.0.2.1", []*request{
 		from("192.0.2.1:1"), from("192.0.2.1:2"), from("[::ffff:192.0.2.1]:3"),
 		from("192.0.2.1:1", "x-forwarded-for", "198.51.100.1"), from("192.0.2.1:1", "forwarded", "for=198.51.100.1"),
 	}},
@@ -72,7 +66,7 @@ var spellings = []struct {
 		get("/", "x-api-key", "k"), get("/", "x-api-key", "\t k "), get("/", "x-api-key", "k", "x-api-key2", "l"),
 		get("/", "x-api-key", "k", "x-api-key", " k"),
 	}},
-	{"header host", config.Component{Source: config.FromHeader, Name: "host"}, "api.example.com", targets("/")},
+	{"header host", fromHeader("host"), "api.example.com", targets("/")},
 	{"repeated header", apiKey, "%many", []*request{
 		get("/", "x-api-key", "k", "x-api-key", "l"), get("/", "x-api-key", "", "x-api-key", "k"),
 		get("/", "x-api-key", "k", "x-api-key", "k", "x-api-key", "l"),
@@ -153,7 +147,7 @@ func TestMarksAreNoValues(t *testing.T) {
 func TestUnknownValues(t *testing.T) {
 	t.Parallel()
 	twice := get("/", "x-plan", "pro", "x-plan", "free", "x-cost", "1", "x-cost", "2", "x-limit", "1", "x-limit", "900")
-	plan := config.Component{Source: config.FromHeader, Name: "x-plan"}
+	plan := fromHeader("x-plan")
 
 	byPlan := tiered(plan, "none")
 	byPlan.Tiers.Values = append(byPlan.Tiers.Values, config.Tier{Value: "none", Unlimited: true})
@@ -175,7 +169,7 @@ func TestUnknownValues(t *testing.T) {
 	testenv.Same(t, "the limit is its default", applied[0].Sizes[0].Units, 10)
 	testenv.Same(t, "the class is the lowest", applied[0].Sizes[0].Ceiling, 20)
 
-	for _, matcher := range []*config.StringMatch{op(config.Exact, "pro"), op(config.Exact, "other")} {
+	for _, matcher := range []*config.StringMatch{exact("pro"), exact("other")} {
 		for _, match := range []config.Match{header("x-plan", matcher), not(header("x-plan", matcher))} {
 			r := counted("r")
 			r.Match = match
@@ -194,9 +188,9 @@ func TestControlsAreNotExempt(t *testing.T) {
 	t.Parallel()
 	for _, match := range []config.Match{
 		{},
-		header("x-a", isPresent(false)), onPath(op(config.Prefix, "/")),
+		header("x-a", isPresent(false)), onPath(prefix("/")),
 		{Methods: []string{"GET"}},
-		not(onPath(op(config.Regex, "(?i)^/login/?$"))),
+		not(onPath(regex("(?i)^/login/?$"))),
 	} {
 		set := compile(t, config.Rule{Name: "e", Exempt: true, Match: match})
 		for _, tt := range []struct {

@@ -46,7 +46,7 @@ func units(s *Set, req Request) int64 {
 
 func TestTiers(t *testing.T) {
 	t.Parallel()
-	plan := config.Component{Source: config.FromHeader, Name: "x-plan"}
+	plan := fromHeader("x-plan")
 	withDefault := plan
 	withDefault.HasDefault, withDefault.Default = true, "pro"
 	unknown := plan
@@ -80,7 +80,7 @@ func TestTiers(t *testing.T) {
 
 func TestTierOfAScalar(t *testing.T) {
 	t.Parallel()
-	set := compile(t, tiered(config.Component{Source: config.FromMetadata, Path: []string{"jwt", "plan"}}, "free"))
+	set := compile(t, tiered(fromMetadata("jwt", "plan"), "free"))
 	for _, tt := range []struct {
 		value string
 		want  int64

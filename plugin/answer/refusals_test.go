@@ -97,3 +97,21 @@ func TestAgain(t *testing.T) {
 		testenv.Same(t, tt.name+": the second is", again, tt.want)
 	}
 }
+
+// TestResponseOfARule stands in place of the top level's, whose fields it does not take.
+func TestResponseOfARule(t *testing.T) {
+	t.Parallel()
+	f := NewRefusals(&config.Config{Response: &config.Response{Status: 418, Body: "no", HasBody: true}}, 1)
+	r := hourlyRejection()
+	first, _ := f.Answer(&r)
+	testenv.Same(t, "the top level's status", first.Status, 418)
+	r.Response = &config.Response{Status: 402, Headers: [][2]string{{"x-a", "b"}}}
+	own, again := f.Answer(&r)
+	testenv.Same(t, "that it is the same answer again", again, false)
+	testenv.Same(t, "the rule's status", own.Status, 402)
+	testenv.Same(t, "the rule's body is the default", parseProblem(t, own.Body).Status, 402)
+	testenv.Same(t, "the rule's header", own.Headers[len(own.Headers)-1], [2]string{"x-a", "b"})
+	r.GRPC = true
+	rpc, _ := f.Answer(&r)
+	testenv.Same(t, "the status of gRPC", rpc.GRPCStatus, 8)
+}

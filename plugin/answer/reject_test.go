@@ -1,9 +1,11 @@
 package answer
 
 import (
+	"cmp"
 	"encoding/json"
-	"reflect"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -32,82 +34,212 @@ func parseProblem(t *testing.T, body string) problem {
 	return p
 }
 
-// checkProblem holds a body to the problem that it should describe, field by field.
-func checkProblem(t *testing.T, what, body string, want problem) {
-	t.Helper()
-	got := parseProblem(t, body)
-	testenv.Same(t, what+": the problem's type", got.Type, want.Type)
-	testenv.Same(t, what+": its title", got.Title, want.Title)
-	testenv.Same(t, what+": its status", got.Status, want.Status)
-	testenv.Same(t, what+": its detail", got.Detail, want.Detail)
-	testenv.SameList(t, what+": its violated policies", got.Violated, want.Violated)
-}
-
-// checkReply holds the status and the headers of a reply to HTTP.
-func checkReply(t *testing.T, what string, got Reply, status uint32, headers ...string) {
-	t.Helper()
-	testenv.Same(t, what+": the status", got.Status, status)
-	testenv.Same(t, what+": the status of gRPC", got.GRPCStatus, -1)
-	testenv.SameList(t, what+": the headers", fields(got.Headers), headers)
-}
-
 func isValid(names ...string) bool {
 	return !slices.ContainsFunc(names, func(s string) bool { return !utf8.ValidString(s) })
 }
 
-// TestRejectSlots: no wait is known until a slot is given back, and no wait helps a cost
-// above the limit.
-func TestRejectSlots(t *testing.T) {
-	t.Parallel()
-	w := New(&config.Config{Headers: both}, 1)
-	for _, tt := range []struct {
-		retryMicros int64
-		want        []string
-	}{
-		{1e6, []string{"retry-after: 1"}},
-		{algo.Never, nil},
-	} {
-		got := fields(w.Reject([]Limit{rejected(slots, 0, 0, tt.retryMicros)}, 0, false).Headers)
-		want := append([]string{
-			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 0",
-			`ratelimit-policy: "chat";q=20;qu="concurrent-requests"`, `ratelimit: "chat";r=0`,
-		}, append(tt.want, "content-type: application/problem+json")...)
-		if !slices.Equal(got, want) {
-			t.Errorf("after %d us:\n%q\nwant\n%q", tt.retryMicros, got, want)
-		}
-	}
+// blocked is a limit of a rule that blocks for so long.
+func blocked(p *Label, left int64) Limit {
+	l := rejected(p, 0, max(left, 0), left)
+	l.Blocked = true
+	return l
 }
 
-func TestReject(t *testing.T) {
-	t.Parallel()
-	w := New(&config.Config{Headers: both}, 1)
-	got := w.Reject([]Limit{
-		allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001),
-		rejected(fast, 1, 250_000, 10),
-	}, 0, false)
-	want := Reply{
-		Status: 429,
-		Headers: [][2]string{
-			{"x-ratelimit-limit", "1000"},
-			{"x-ratelimit-remaining", "0"},
-			{"x-ratelimit-reset", "3500"},
-			{"ratelimit-policy", `"per-user";q=20;w=2, "hourly";q=1000;w=3600, "fast";q=5;w=1`},
-			{"ratelimit", `"per-user";r=20;t=2, "hourly";r=0;t=3, "fast";r=1;t=1`},
-			{"retry-after", "3"},
-			{"content-type", "application/problem+json"},
-		},
-		Body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+// blocks is a rejection by a block that lasts for so long.
+func blocks(left int64, limits ...Limit) Rejection {
+	return Rejection{Limits: limits, Blocked: true, LeftMicros: left, AtMicros: 1_700_000_000_000_000}
+}
+
+func by(limits ...Limit) Rejection { return Rejection{Limits: limits} }
+
+func responding(r config.Response) config.Config { return config.Config{Response: &r} }
+
+var (
+	quick    = by(rejected(fast, 0, 9, 9))
+	quickly  = "Limit exceeded: fast. Retry after 1 second."
+	isFast   = []string{"fast"}
+	shows    = config.Config{Headers: both}
+	quoted   = policy(`a "b"`, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6})
+	ofDesign = config.Response{
+		Status: 429, ContentType: "application/json", HasBody: true, Body: `{"error":"slow down"}`,
+		Headers: [][2]string{{"x-reason", "quota"}},
+	}
+)
+
+const isProblem = "content-type: application/problem+json"
+
+// answers are refused requests, and what their clients get.
+var answers = []struct {
+	name     string
+	cfg      config.Config
+	r        Rejection
+	status   uint32
+	headers  []string
+	detail   string
+	violated []string // policies
+	body     string   // "": the problem's
+}{
+	{
+		"three limits", shows,
+		by(allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001), rejected(fast, 1, 250_000, 10)), 429,
+		x(1000, 0, 3500, draft(`"per-user";q=20;w=2, "hourly";q=1000;w=3600, "fast";q=5;w=1`,
+			`"per-user";r=20;t=2, "hourly";r=0;t=3, "fast";r=1;t=1`, "retry-after: 3", isProblem)...),
+		"Limit exceeded: hourly, fast. Retry after 3 seconds.", []string{"hourly", "fast"},
+		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 			`"title":"Too Many Requests","status":429,` +
 			`"detail":"Limit exceeded: hourly, fast. Retry after 3 seconds.",` +
 			`"violated-policies":["hourly","fast"]}`,
-		GRPCStatus: -1,
+	},
+	// No wait is known until a slot is given back, and no wait helps a cost above the limit.
+	{
+		"slots", shows, by(rejected(slots, 0, 0, 1e6)), 429,
+		x(20, 0, 0, draft(`"chat";q=20;qu="concurrent-requests"`, `"chat";r=0`, "retry-after: 1", isProblem)...),
+		"Limit exceeded: chat. Retry after 1 second.", []string{"chat"}, "",
+	},
+	{
+		"a cost above the slots", shows, by(rejected(slots, 0, 0, algo.Never)), 429,
+		x(20, 0, 0, draft(`"chat";q=20;qu="concurrent-requests"`, `"chat";r=0`, isProblem)...),
+		"Limit exceeded: chat. The request costs more than can be allowed at once, so waiting does not help.",
+		[]string{"chat"}, "",
+	},
+	{
+		"a name in quotes", config.Config{Headers: xOnly}, by(rejected(quoted, 0, 1, 2e6)), 429,
+		x(5, 0, 1, "retry-after: 2", isProblem), `Limit exceeded: a "b". Retry after 2 seconds.`, []string{`a "b"`}, "",
+	},
+	{
+		"told as Envoy's own filter tells", config.Config{EnvoyRateLimited: true}, quick, 429,
+		[]string{"retry-after: 1", "x-envoy-ratelimited: true", isProblem}, quickly, isFast, "",
+	},
+
+	// A configured response replaces what it gives.
+	{
+		"response of the design", responding(ofDesign), quick, 429,
+		[]string{"retry-after: 1", "content-type: application/json", "x-reason: quota"}, quickly, nil, ofDesign.Body,
+	},
+	{
+		"status only", responding(config.Response{Status: 503}), quick, 503,
+		[]string{"retry-after: 1", isProblem}, quickly, isFast, "",
+	},
+	{
+		"body only", responding(config.Response{Status: 429, HasBody: true, Body: "no"}), quick, 429,
+		[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}, quickly, nil, "no",
+	},
+	{
+		"type only", responding(config.Response{Status: 429, ContentType: "application/json"}), quick, 429,
+		[]string{"retry-after: 1", "content-type: application/json"}, quickly, isFast, "",
+	},
+	{
+		"headers only", responding(config.Response{Status: 429, Headers: [][2]string{{"b", "2"}, {"a", "1"}}}), quick, 429,
+		[]string{"retry-after: 1", isProblem, "b: 2", "a: 1"}, quickly, isFast, "",
+	},
+
+	// A block names no policy, and a configured response stands in its place, too.
+	{
+		"a block for a while", shows, blocks(90_000_001, allowed(global, 7, 200), blocked(hourly, 90_000_001)), 429,
+		x(1000, 0, 91, draft(`"global";q=5000;w=1, "hourly";q=1000;w=3600`, `"global";r=7;t=1, "hourly";r=0;t=91`,
+			"retry-after: 91", isProblem)...), "Blocked. Retry after 91 seconds.", nil, "",
+	},
+	{
+		"a block without end", shows, blocks(algo.Never, blocked(hourly, algo.Never)), 429,
+		x(1000, 0, 0, draft(`"hourly";q=1000;w=3600`, `"hourly";r=0`, isProblem)...), "Blocked.", nil, "",
+	},
+	{
+		"a block with a limit that rejects for longer", shows,
+		blocks(1e6, blocked(hourly, 1e6), rejected(fast, 0, 9e6, 9e6)), 429,
+		x(5, 0, 9, draft(`"hourly";q=1000;w=3600, "fast";q=5;w=1`, `"hourly";r=0;t=1, "fast";r=0;t=1`,
+			"retry-after: 9", isProblem)...), "Blocked. Retry after 9 seconds.", nil, "",
+	},
+	{
+		"a block of a rule without limits", shows, blocks(1), 429, x(0, 0, 1, "retry-after: 1", isProblem),
+		"Blocked. Retry after 1 second.", nil, "",
+	},
+	{
+		"a block of a rule without limits, with one that admits", shows, blocks(algo.Never, allowed(fast, 3, 1)), 429,
+		x(0, 0, 0, draft(`"fast";q=5;w=1`, `"fast";r=3;t=1`, isProblem)...), "Blocked.", nil, "",
+	},
+	{
+		"a block with a response", responding(config.Response{Status: 418, Body: "no", HasBody: true}),
+		blocks(1e6, blocked(hourly, 1e6)), 418, []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
+		"Blocked. Retry after 1 second.", nil, "no",
+	},
+	{
+		"a limit beside a block", config.Config{}, by(rejected(fast, 0, 1e6, 1e6), blocked(hourly, 5e6)), 429,
+		[]string{"retry-after: 5", isProblem}, "Limit exceeded: fast. Retry after 5 seconds.", isFast, "",
+	},
+
+	// Clients see nothing of a rule with "headers": false but Retry-After.
+	{
+		"silent", shows, by(rejected(silent(fast), 0, 1, 1)), 429, []string{"retry-after: 1", isProblem},
+		"Limit exceeded. Retry after 1 second.", nil, "",
+	},
+	{
+		"silent, beside one that admits", shows, by(allowed(hourly, 9, 5e6), rejected(silent(fast), 0, 1, 1)), 429,
+		draft(`"hourly";q=1000;w=3600`, `"hourly";r=9;t=5`, "retry-after: 1", isProblem),
+		"Limit exceeded. Retry after 1 second.", nil, "",
+	},
+	{
+		"silent, beside one that rejects", shows, by(rejected(hourly, 0, 5e6, 5e6), rejected(silent(fast), 0, 9e6, 9e6)), 429,
+		x(1000, 0, 5, draft(`"hourly";q=1000;w=3600`, `"hourly";r=0;t=5`, "retry-after: 9", isProblem)...),
+		"Limit exceeded: hourly. Retry after 9 seconds.", []string{"hourly"}, "",
+	},
+	{
+		"a silent block", shows,
+		Rejection{Limits: []Limit{blocked(silent(fast), 1)}, Blocked: true, LeftMicros: 1, Silent: true}, 429,
+		[]string{"retry-after: 1", isProblem}, "Blocked. Retry after 1 second.", nil, "",
+	},
+
+	// The 503 of a failure is never replaced.
+	{
+		"undecided", config.Config{Headers: both, Response: &ofDesign}, Rejection{Undecided: true}, 503,
+		[]string{"retry-after: 1", isProblem}, denyDetail, nil, "",
+	},
+}
+
+// problemOf is the body that an answer should have.
+func problemOf(r *Rejection, status uint32, detail string, violated []string) string {
+	kind, title := "quota-exceeded", "Too Many Requests"
+	switch {
+	case r.Undecided:
+		kind, title = "temporary-reduced-capacity", "Service Unavailable"
+	case r.Blocked:
+		kind = "abnormal-usage-detected"
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("reply is\n%+v\nwant\n%+v", got, want)
+	body := `{"type":"https://iana.org/assignments/http-problem-types#` + kind + `",` +
+		fmt.Sprintf(`"title":"%s","status":%d,"detail":%q`, title, status, detail)
+	if len(violated) > 0 {
+		names, _ := json.Marshal(violated)
+		body += `,"violated-policies":` + string(names)
 	}
-	if p := parseProblem(t, got.Body); !slices.Equal(p.Violated, []string{"hourly", "fast"}) || p.Status != 429 {
-		t.Errorf("problem is %+v", p)
+	return body + "}"
+}
+
+// TestRefuse holds each answer, and the one to the same request by gRPC.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range answers {
+		w := New(&tt.cfg, 1)
+		got := w.Refuse(&tt.r)
+		testenv.Same(t, tt.name+": the status", got.Status, tt.status)
+		testenv.Same(t, tt.name+": the status of gRPC", got.GRPCStatus, grpcNone)
+		testenv.SameList(t, tt.name+": the headers", fields(got.Headers), tt.headers)
+		body := cmp.Or(tt.body, problemOf(&tt.r, tt.status, tt.detail, tt.violated))
+		testenv.Same(t, tt.name+": the body", got.Body, body)
+
+		tt.r.GRPC = true
+		got = w.Refuse(&tt.r)
+		code := int32(8)
+		if tt.r.Undecided {
+			code = 14
+		}
+		ofType := func(line string) bool { return strings.HasPrefix(line, "content-type: ") }
+		testenv.Same(t, tt.name+", gRPC: the status", got.GRPCStatus, code)
+		headers := slices.DeleteFunc(slices.Clone(tt.headers), ofType)
+		testenv.SameList(t, tt.name+", gRPC: the headers", fields(got.Headers), headers)
+		testenv.Same(t, tt.name+", gRPC: the message", got.Body, tt.detail)
 	}
+	empty := config.Response{Status: 429, HasBody: true}
+	emptied := responding(empty)
+	testenv.Same(t, "a body that is configured to be empty", New(&emptied, 1).Refuse(&quick).Body, "")
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -140,7 +272,7 @@ func TestRetryAfter(t *testing.T) {
 		{"never of one", []Limit{rejected(fast, 5, 0, algo.Never), rejected(hourly, 1, 9, 9e6)}, "", ""},
 		{"never of the last", []Limit{rejected(hourly, 1, 9, 9e6), rejected(fast, 5, 0, algo.Never)}, "", ""},
 	} {
-		reply := New(&config.Config{}, 1).Reject(tt.limits, 0, false)
+		reply := New(&config.Config{}, 1).Refuse(&Rejection{Limits: tt.limits})
 		got := ""
 		for _, h := range reply.Headers {
 			if h[0] == "retry-after" {
@@ -154,110 +286,6 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%s: detail is %q, want %q", tt.name, p.Detail, tt.detail)
 		}
 	}
-}
-
-func TestResponse(t *testing.T) {
-	t.Parallel()
-	const problemStart = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many ` +
-		`Requests","status":`
-	for _, tt := range []struct {
-		name     string
-		response config.Response
-		status   uint32
-		headers  []string
-		body     string // its start
-	}{
-		{
-			"of the design",
-			config.Response{
-				Status: 429, ContentType: "application/json", HasBody: true, Body: `{"error":"slow down"}`,
-				Headers: [][2]string{{"x-reason", "quota"}},
-			},
-			429,
-			[]string{"retry-after: 1", "content-type: application/json", "x-reason: quota"},
-			`{"error":"slow down"}`,
-		},
-		{
-			"status only",
-			config.Response{Status: 503},
-			503,
-			[]string{"retry-after: 1", "content-type: application/problem+json"},
-			problemStart + `503,`,
-		},
-		{
-			"body only",
-			config.Response{Status: 429, HasBody: true, Body: "no"},
-			429,
-			[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
-			"no",
-		},
-		{
-			"type only",
-			config.Response{Status: 429, ContentType: "application/json"},
-			429,
-			[]string{"retry-after: 1", "content-type: application/json"},
-			problemStart + `429,`,
-		},
-		{
-			"headers only",
-			config.Response{Status: 429, Headers: [][2]string{{"b", "2"}, {"a", "1"}}},
-			429,
-			[]string{"retry-after: 1", "content-type: application/problem+json", "b: 2", "a: 1"},
-			problemStart + `429,`,
-		},
-	} {
-		w := New(&config.Config{Response: &tt.response}, 1)
-		got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-		checkReply(t, tt.name, got, tt.status, tt.headers...)
-		testenv.Same(t, tt.name+": the start of the body", got.Body[:min(len(got.Body), len(tt.body))], tt.body)
-	}
-}
-
-func TestEmptyBody(t *testing.T) {
-	t.Parallel()
-	w := New(&config.Config{Response: &config.Response{Status: 429, HasBody: true}}, 1)
-	got := w.Reject([]Limit{rejected(fast, 0, 9, 9)}, 0, false)
-	checkReply(t, "the reply", got, 429, "retry-after: 1", "content-type: text/plain; charset=utf-8")
-	testenv.Same(t, "the body", got.Body, "")
-}
-
-func TestDeny(t *testing.T) {
-	t.Parallel()
-	w := New(&config.Config{
-		Headers:  both,
-		Response: &config.Response{Status: 429, HasBody: true, Body: "x", Headers: [][2]string{{"x-reason", "quota"}}},
-	}, 1)
-	got := w.Deny(false)
-	checkReply(t, "the denial", got, 503, "retry-after: 1", "content-type: application/problem+json")
-	checkProblem(t, "the denial", got.Body, problem{
-		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-		Title:  "Service Unavailable",
-		Status: 503,
-		Detail: denyDetail,
-	})
-}
-
-func TestGRPC(t *testing.T) {
-	t.Parallel()
-	response := &config.Response{
-		Status: 418, ContentType: "application/json", HasBody: true, Body: "{}",
-		Headers: [][2]string{{"x-reason", "quota"}},
-	}
-	w := New(&config.Config{Headers: xOnly, Response: response}, 1)
-	got := w.Reject([]Limit{rejected(policy(`a "b"`, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}),
-		0, 1, 2e6)}, 0, true)
-	want := []string{
-		"x-ratelimit-limit: 5", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1", "retry-after: 2",
-		"x-reason: quota",
-	}
-	testenv.Same(t, "the status of gRPC", got.GRPCStatus, 8)
-	testenv.SameList(t, "the headers", fields(got.Headers), want)
-	testenv.Same(t, "the message", got.Body, `Limit exceeded: a "b". Retry after 2 seconds.`)
-	got = w.Deny(true)
-	testenv.Same(t, "the denial's status of gRPC", got.GRPCStatus, 14)
-	testenv.Same(t, "its status", got.Status, 503)
-	testenv.SameList(t, "its headers", fields(got.Headers), []string{"retry-after: 1"})
-	testenv.Same(t, "its message", got.Body, denyDetail)
 }
 
 func TestIsGRPC(t *testing.T) {
@@ -304,12 +332,71 @@ func TestAnswersAllocateNothing(t *testing.T) {
 	limits := []Limit{allowed(perUser, 19, 100_000), rejected(hourly, 0, 3500e6, 2e6), rejected(fast, 0, 250_000, 10)}
 	for name, write := range map[string]func(){
 		"headers":   func() { w.Headers(limits, 1, Upstream{}) },
-		"rejection": func() { w.Reject(limits, 1, false) },
-		"gRPC":      func() { w.Reject(limits, 1, true) },
-		"denial":    func() { w.Deny(false) },
+		"rejection": func() { w.Refuse(&Rejection{Limits: limits, AtMicros: 1}) },
+		"gRPC":      func() { w.Refuse(&Rejection{Limits: limits, AtMicros: 1, GRPC: true}) },
+		"denial":    func() { w.Refuse(&Rejection{Undecided: true}) },
 	} {
 		if n := testing.AllocsPerRun(100, write); n != 0 {
 			t.Errorf("%s: %v allocations, want none", name, n)
 		}
+	}
+}
+
+func TestAppendState(t *testing.T) {
+	t.Parallel()
+	limited := func(identity string, limits ...Limit) Rejection { return Rejection{By: limits, Identity: identity} }
+	blocked := func(left int64) Rejection { return Rejection{Blocked: true, LeftMicros: left, Identity: `a"b`} }
+	for _, tt := range []struct {
+		name string
+		r    Rejection
+		want string
+	}{
+		{
+			"one limit", limited("k", rejected(hourly, 0, 3500e6, 1739_000_001)),
+			`{"limit":"hourly","identity":"k","retry_after":1740}`,
+		},
+		{
+			"the longest wait",
+			limited("k", allowed(perUser, 19, 100_000), rejected(fast, 0, 250_000, 10), rejected(hourly, 0, 3500e6, 2e6)),
+			`{"limit":"hourly","identity":"k","retry_after":2}`,
+		},
+		{
+			"no wait helps", limited("k", rejected(hourly, 0, 3500e6, 2e6), rejected(fast, 0, 250_000, algo.Never)),
+			`{"limit":"fast","identity":"k"}`,
+		},
+		{
+			"hostile text", limited("a\"\u009b\u202e\n", rejected(hourly, 0, 1e6, 1e6)),
+			`{"limit":"hourly","identity":"a\"\u009b\u202e\u000a","retry_after":1}`,
+		},
+		{"a block without end", blocked(algo.Never), `{"limit":null,"identity":"a\"b"}`},
+		{"a short block", blocked(1), `{"limit":null,"identity":"a\"b","retry_after":1}`},
+		{"a block", blocked(61_000_000), `{"limit":null,"identity":"a\"b","retry_after":61}`},
+	} {
+		testenv.Same(t, tt.name, string(tt.r.AppendState(nil)), tt.want)
+	}
+}
+
+// Jitter makes waits longer by up to its share, and never shorter.
+func TestRetryJitter(t *testing.T) {
+	t.Parallel()
+	w := New(&config.Config{RetryJitterPercent: 10}, 1)
+	seen := map[int]bool{}
+	for range 2000 {
+		reply := w.Refuse(&Rejection{Limits: []Limit{rejected(hourly, 0, 3500e6, 100e6)}})
+		for _, h := range reply.Headers {
+			if h[0] == "retry-after" {
+				n, err := strconv.Atoi(h[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen[n] = true
+			}
+		}
+	}
+	for n := range seen {
+		testenv.Within(t, "seconds to retry after", n, 100, 110)
+	}
+	if len(seen) != 11 {
+		t.Errorf("%d different waits, want all 11", len(seen))
 	}
 }

@@ -1,12 +1,13 @@
 package answer
 
 import (
-	"reflect"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -59,64 +60,114 @@ var (
 	both      = config.Headers{XRateLimit: true, Draft: true}
 )
 
+// x is X-RateLimit's headers, and more.
+func x(limit, remaining, reset int64, more ...string) []string {
+	return append([]string{
+		fmt.Sprint("x-ratelimit-limit: ", limit), fmt.Sprint("x-ratelimit-remaining: ", remaining),
+		fmt.Sprint("x-ratelimit-reset: ", reset),
+	}, more...)
+}
+
+// draft is the draft's headers, and more.
+func draft(policy, limit string, more ...string) []string {
+	return append([]string{"ratelimit-policy: " + policy, "ratelimit: " + limit}, more...)
+}
+
+// sized is a limit whose size came with the request.
+func sized(p *Label, l algo.Limit, remaining int64) Limit {
+	shown := allowed(p, remaining, 1e6)
+	shown.Sized = &l
+	return shown
+}
+
+// silent is a label of a rule with "headers": false.
+func silent(p *Label) *Label {
+	unseen := *p
+	unseen.silent = true
+	return &unseen
+}
+
+var (
+	some  = []Limit{allowed(perUser, 19, 100_000)}
+	last  = []Limit{allowed(hourly, 1, 750_000)}
+	small = algo.Limit{Algorithm: algo.GCRA, Units: 2, WindowMicros: 1e6, Burst: 4}
+	none  = algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
+)
+
+// shown are the headers of responses.
+var shown = []struct {
+	name    string
+	headers config.Headers
+	limits  []Limit
+	up      Upstream
+	want    []string
+}{
+	{"x-ratelimit", xOnly, some, Upstream{}, x(20, 19, 1)},
+	{"draft", draftOnly, some, Upstream{}, draft(`"per-user";q=20;w=2`, `"per-user";r=19;t=2`)},
+	{"both", both, some, Upstream{}, x(20, 19, 1, draft(`"per-user";q=20;w=2`, `"per-user";r=19;t=2`)...)},
+	{
+		"several", both, []Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)},
+		Upstream{}, x(5, 4, 1, draft(`"hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
+			`"hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`)...),
+	},
+	{
+		"a calendar's window", draftOnly, []Limit{calendarDay(25 * 3600e6)},
+		Upstream{}, draft(`"daily";q=5;w=90000`, `"daily";r=4;t=3600`),
+	},
+	{
+		"slots", both, []Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)},
+		Upstream{}, x(20, 3, 0, draft(`"chat";q=20;qu="concurrent-requests", "global";q=5000;w=1`,
+			`"chat";r=3, "global";r=4999;t=1`)...),
+	},
+	{"none configured", config.Headers{}, some, Upstream{}, nil},
+	{"none applies", both, nil, Upstream{}, nil},
+	{"nothing consumed", xOnly, []Limit{allowed(perUser, 20, 0)}, Upstream{}, x(20, 20, 0)},
+	{"whole seconds", xOnly, []Limit{allowed(hourly, 1, 2e6)}, Upstream{}, x(1000, 1, 2)},
+	{"rounded up", xOnly, []Limit{allowed(hourly, 1, 2e6+1)}, Upstream{}, x(1000, 1, 3)},
+	{"unix", unix, last, Upstream{}, x(1000, 1, 1700000001)},
+	{"unix, rounded up", unix, []Limit{allowed(hourly, 1, 750_001)}, Upstream{}, x(1000, 1, 1700000002)},
+
+	// An upstream that rejected the request by limits of its own keeps what it says.
+	{
+		"no limits of the upstream's", both, last,
+		Upstream{}, x(1000, 1, 1, draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`)...),
+	},
+	{
+		"the upstream's X-RateLimit", both, last,
+		Upstream{XRateLimit: true}, draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`),
+	},
+	{
+		"the upstream's lists", both, last, Upstream{Policy: `"inner";q=5;w=1`, Limit: `"inner";r=0;t=9`},
+		x(1000, 1, 1, draft(`"inner";q=5;w=1, "hourly";q=1000;w=3600`, `"inner";r=0;t=9, "hourly";r=1;t=1`)...),
+	},
+
+	// A limit whose size came with the request is shown as it is for this request, and nearness is of that.
+	{
+		"sized", both, []Limit{sized(perUser, small, 3)},
+		Upstream{}, x(4, 3, 1, draft(`"per-user";q=4;w=2`, `"per-user";r=3;t=2`)...),
+	},
+	{
+		"nearer than its label is", both, []Limit{allowed(fast, 4, 1e6), sized(perUser, small, 3)}, Upstream{},
+		x(4, 3, 1, draft(`"fast";q=5;w=1, "per-user";q=4;w=2`, `"fast";r=4;t=1, "per-user";r=3;t=2`)...),
+	},
+	{
+		"a size of 0", both, []Limit{allowed(fast, 1, 1e6), sized(perUser, none, 0)}, Upstream{},
+		x(0, 0, 1, draft(`"fast";q=5;w=1, "per-user";q=0;w=60`, `"fast";r=1;t=1, "per-user";r=0`)...),
+	},
+
+	// Clients see nothing of a rule with "headers": false.
+	{"silent", both, []Limit{allowed(silent(fast), 1, 1e6)}, Upstream{}, nil},
+	{
+		"silent, beside another rule", both, []Limit{allowed(silent(fast), 0, 1e6), allowed(hourly, 9, 5e6)},
+		Upstream{}, x(1000, 9, 5, draft(`"hourly";q=1000;w=3600`, `"hourly";r=9;t=5`)...),
+	},
+}
+
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	const now = 1_700_000_000_250_000
-	for _, tt := range []struct {
-		name    string
-		headers config.Headers
-		limits  []Limit
-		want    []string
-	}{
-		{"x-ratelimit", xOnly, []Limit{allowed(perUser, 19, 100_000)}, []string{
-			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
-		}},
-		{"draft", draftOnly, []Limit{allowed(perUser, 19, 100_000)}, []string{
-			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=2`,
-		}},
-		{"both", both, []Limit{allowed(perUser, 19, 100_000)}, []string{
-			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1",
-			`ratelimit-policy: "per-user";q=20;w=2`, `ratelimit: "per-user";r=19;t=2`,
-		}},
-		{
-			"several", both,
-			[]Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)},
-			[]string{
-				"x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
-				`ratelimit: "hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`,
-			},
-		},
-		{"a calendar's window", draftOnly, []Limit{calendarDay(25 * 3600e6)}, []string{
-			`ratelimit-policy: "daily";q=5;w=90000`, `ratelimit: "daily";r=4;t=3600`,
-		}},
-		{"slots", both, []Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)}, []string{
-			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 0",
-			`ratelimit-policy: "chat";q=20;qu="concurrent-requests", "global";q=5000;w=1`,
-			`ratelimit: "chat";r=3, "global";r=4999;t=1`,
-		}},
-		{"none configured", config.Headers{}, []Limit{allowed(perUser, 19, 100_000)}, nil},
-		{"none applies", both, nil, nil},
-		{"nothing consumed", xOnly, []Limit{allowed(perUser, 20, 0)}, []string{
-			"x-ratelimit-limit: 20", "x-ratelimit-remaining: 20", "x-ratelimit-reset: 0",
-		}},
-		{"whole seconds", xOnly, []Limit{allowed(hourly, 1, 2e6)}, []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 2",
-		}},
-		{"rounded up", xOnly, []Limit{allowed(hourly, 1, 2e6+1)}, []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 3",
-		}},
-		{"unix", unix, []Limit{allowed(hourly, 1, 750_000)}, []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000001",
-		}},
-		{"unix, rounded up", unix, []Limit{allowed(hourly, 1, 750_001)}, []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000002",
-		}},
-	} {
-		got := fields(New(&config.Config{Headers: tt.headers}, 1).Headers(tt.limits, now, Upstream{}))
-		if !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: headers are\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
-		}
+	for _, tt := range shown {
+		w := New(&config.Config{Headers: tt.headers}, 1)
+		testenv.SameList(t, tt.name, fields(w.Headers(tt.limits, 1_700_000_000_250_000, tt.up)), tt.want)
 	}
 }
 
@@ -215,7 +266,7 @@ func FuzzNames(f *testing.F) {
 				}
 			}
 		}
-		p := parseProblem(t, w.Reject(limits, 0, false).Body)
+		p := parseProblem(t, w.Refuse(&Rejection{Limits: limits}).Body)
 		if want := []string{strings.ToValidUTF8(a, "\uFFFD"), strings.ToValidUTF8(b, "\uFFFD")}; isValid(a, b) &&
 			!slices.Equal(p.Violated, want) {
 			t.Errorf("violated policies are %q, want %q", p.Violated, want)
@@ -223,81 +274,17 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// An upstream that rejected the request by limits of its own keeps what it says.
-func TestUpstreamLimits(t *testing.T) {
+// TestUnit: what a limit counts is "qu" of its policy, but for requests, which are the default.
+func TestUnit(t *testing.T) {
 	t.Parallel()
-	limits := []Limit{allowed(hourly, 1, 750_000)}
-	for _, tc := range []struct {
-		name string
-		up   Upstream
-		want []string
-	}{
-		{name: "none", want: []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1",
-			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=1;t=1`,
-		}},
-		{name: "X-RateLimit", up: Upstream{XRateLimit: true}, want: []string{
-			`ratelimit-policy: "hourly";q=1000;w=3600`, `ratelimit: "hourly";r=1;t=1`,
-		}},
-		{name: "lists", up: Upstream{Policy: `"inner";q=5;w=1`, Limit: `"inner";r=0;t=9`}, want: []string{
-			"x-ratelimit-limit: 1000", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1",
-			`ratelimit-policy: "inner";q=5;w=1, "hourly";q=1000;w=3600`, `ratelimit: "inner";r=0;t=9, "hourly";r=1;t=1`,
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := fields(New(&config.Config{Headers: both}, 1).Headers(limits, 0, tc.up))
-			if !reflect.DeepEqual(got, tc.want) {
-				t.Errorf("headers are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-			}
-		})
-	}
-}
-
-// A limit whose size came with the request is shown as it is for this request, and
-// nearness is of that.
-func TestSizedLimits(t *testing.T) {
-	t.Parallel()
-	size := func(p *Label, l algo.Limit, remaining int64) Limit {
-		shown := allowed(p, remaining, 1e6)
-		shown.Sized = &l
-		return shown
-	}
-	small := algo.Limit{Algorithm: algo.GCRA, Units: 2, WindowMicros: 1e6, Burst: 4}
-	none := algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: 60e6}
-	for _, tc := range []struct {
-		name   string
-		limits []Limit
-		want   []string
-	}{
-		{
-			name: "sized", limits: []Limit{size(perUser, small, 3)},
-			want: []string{
-				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "per-user";q=4;w=2`, `ratelimit: "per-user";r=3;t=2`,
-			},
-		},
-		{
-			name: "nearer than its label is", limits: []Limit{allowed(fast, 4, 1e6), size(perUser, small, 3)},
-			want: []string{
-				"x-ratelimit-limit: 4", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=4;w=2`, `ratelimit: "fast";r=4;t=1, "per-user";r=3;t=2`,
-			},
-		},
-		{
-			name: "0", limits: []Limit{allowed(fast, 1, 1e6), size(perUser, none, 0)},
-			want: []string{
-				"x-ratelimit-limit: 0", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 1",
-				`ratelimit-policy: "fast";q=5;w=1, "per-user";q=0;w=60`, `ratelimit: "fast";r=1;t=1, "per-user";r=0`,
-			},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			w := New(&config.Config{Headers: both}, 1)
-			if got := fields(w.Headers(tc.limits, 0, Upstream{})); !slices.Equal(got, tc.want) {
-				t.Errorf("headers are\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-			}
-		})
+	for unit, want := range map[string]string{"": `"p";q=5;w=1`, "tokens": `"p";q=5;w=1;qu="tokens"`} {
+		l := config.Limit{Limit: algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 1e6}, Name: "p", Unit: unit}
+		label := NewLabel(&l, false)
+		sized := Limit{Label: &label, Sized: &l.Limit}
+		w := New(&config.Config{Headers: draftOnly}, 1)
+		testenv.Same(t, "the policy", label.member, want)
+		testenv.Same(t, "the policy of a size", w.Headers([]Limit{sized}, 0, Upstream{})[0][1], want)
+		testenv.Same(t, "the quota", w.Report(&Report{Limits: []Limit{{Label: &label}}}).Body,
+			`{"limits":[{"name":"p","limit":5,"remaining":0,"reset":0,"window":1,"unit":"`+label.unit+`"}]}`)
 	}
 }

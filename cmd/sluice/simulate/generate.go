@@ -69,7 +69,17 @@ func (g *generator) next() *request {
 	if first == nil {
 		return nil
 	}
-	return first.take()
+	r := &request{client: first.client, group: first.index, attempt: 1, atMicros: first.at()}
+	n := first.sender
+	if int64(first.next) < first.burst {
+		n = first.popularity.draw(first.random)
+		first.step()
+	} else if first.left--; first.left == 0 {
+		first.burst += int64(first.client.Burst.Every)
+		first.startBurst()
+	}
+	r.http = first.request(n)
+	return r
 }
 
 // at is when the group sends next.
@@ -92,21 +102,6 @@ func (g *group) startBurst() {
 	g.left, g.sender = g.client.Burst.Size, g.popularity.draw(g.random)
 }
 
-// take is the next request.
-func (g *group) take() *request {
-	r := &request{client: g.client, group: g.index, attempt: 1, atMicros: g.at()}
-	n := g.sender
-	if int64(g.next) < g.burst {
-		n = g.popularity.draw(g.random)
-		g.step()
-	} else if g.left--; g.left == 0 {
-		g.burst += int64(g.client.Burst.Every)
-		g.startBurst()
-	}
-	r.http = g.request(n)
-	return r
-}
-
 // request is a client's request, made once.
 func (g *group) request(n int) *explain.Request {
 	if known := g.requests[n]; known != nil {
@@ -127,71 +122,43 @@ const (
 	readNanos = 7000 // of the same to read what arrives on a connection, and to answer
 )
 
-// measured has the figures of one algorithm in Redis.
-type measured struct {
-	// relative is a check's cost in those of EVALSHA 'return 1', admitted.
-	relative func(l *algo.Limit) float64
-	// bytes is the memory of one identity, its key and expiry included.
-	bytes func(l *algo.Limit, s algo.State) int64
-}
-
-var bucket = measured{
-	relative: func(*algo.Limit) float64 { return 3.8 },
-	bytes:    func(*algo.Limit, algo.State) int64 { return 182 },
+// relative is a check's cost in those of EVALSHA 'return 1', admitted: these are figures, which no property of an
+// algorithm tells.
+var relative = map[algo.Algorithm]float64{
+	algo.FixedWindow: 3.3, algo.SlidingWindowLog: 5.4, algo.SlidingWindowCounter: 3.6,
+	algo.TokenBucket: 3.8, algo.LeakyBucket: 3.8, algo.GCRA: 3.8,
+	algo.Concurrency: 6.0, // with what gives the slot back
 }
 
 // penaltyBytes is the memory of one identity of a penalty.
 const penaltyBytes = 182
 
-// measurements has a row for each algorithm: these are figures, which no property of an
-// algorithm tells.
-var measurements = map[algo.Algorithm]measured{
-	algo.FixedWindow: {
-		relative: func(*algo.Limit) float64 { return 3.3 },
-		bytes: func(l *algo.Limit, _ algo.State) int64 {
-			if l.FromFirstRequest {
-				return 182
-			}
+// bytesOf is the memory of one identity, its key and expiry included.
+func bytesOf(l *algo.Limit, s algo.State) int64 {
+	switch l.Algorithm {
+	case algo.FixedWindow:
+		if !l.FromFirstRequest {
 			return 150
-		},
-	},
-	algo.SlidingWindowLog: {
-		relative: func(*algo.Limit) float64 { return 5.4 },
-		bytes:    logBytes,
-	},
-	algo.SlidingWindowCounter: {
-		relative: func(l *algo.Limit) float64 {
-			if l.SubWindows > 1 {
-				return 5.9
-			}
-			return 3.6
-		},
-		bytes: func(l *algo.Limit, _ algo.State) int64 { return 198 + 4*max(0, l.SubWindows-1) },
-	},
-	algo.TokenBucket: bucket,
-	algo.LeakyBucket: bucket,
-	algo.GCRA:        bucket,
-	algo.Concurrency: {
-		relative: func(*algo.Limit) float64 { return 6.0 }, // with what gives the slot back
-		bytes: func(_ *algo.Limit, s algo.State) int64 {
-			requests := int64(len(s) / 3)
-			if requests <= 128 {
-				return 198 + 39*max(0, requests-1)
-			}
-			return 126 * requests
-		},
-	},
-}
-
-func logBytes(_ *algo.Limit, s algo.State) int64 {
-	units := int64(0)
-	for i := 2; i < len(s); i += 3 { // behind the times of the first and the last
-		units += s[i]
+		}
+	case algo.SlidingWindowLog:
+		units := int64(0)
+		for i := 2; i < len(s); i += 3 { // behind the times of the first and the last
+			units += s[i]
+		}
+		if units <= 128 {
+			return 214 + 32*max(0, units-1)
+		}
+		return 126 * min(units, 4098) // entries
+	case algo.SlidingWindowCounter:
+		return 198 + 4*max(0, l.SubWindows-1)
+	case algo.Concurrency:
+		requests := int64(len(s) / 3)
+		if requests <= 128 {
+			return 198 + 39*max(0, requests-1)
+		}
+		return 126 * requests
 	}
-	if units <= 128 {
-		return 214 + 32*max(0, units-1)
-	}
-	return 126 * min(units, 4098) // entries
+	return 182
 }
 
 // checkNanos is the cost of one call on Redis' core: of several limits in one call,
@@ -199,7 +166,11 @@ func logBytes(_ *algo.Limit, s algo.State) int64 {
 func checkNanos(limits []algo.Limit) int64 {
 	sum := 1.0
 	for i := range limits {
-		sum += measurements[limits[i].Algorithm].relative(&limits[i]) - 1
+		one := relative[limits[i].Algorithm]
+		if limits[i].SubWindows > 1 {
+			one = 5.9
+		}
+		sum += one - 1
 	}
 	return int64(sum * callNanos)
 }

@@ -77,7 +77,12 @@ func ReadLog(file io.ReaderAt, fields map[string]string) (*Log, error) {
 		case tooLong:
 			log.Skipped, tooLong = log.Skipped+1, false
 		case len(bytes.TrimSpace(line)) > 0:
-			log.add(line, offset)
+			if at, r, err := log.parse(line); err != nil {
+				log.Skipped++
+			} else {
+				log.status = log.status || r.status > 0
+				log.lines = append(log.lines, logged{at.UnixMicro(), offset, len(line)})
+			}
 		}
 		if offset += int64(len(line)); errors.Is(err, io.EOF) {
 			break
@@ -91,17 +96,6 @@ func ReadLog(file io.ReaderAt, fields map[string]string) (*Log, error) {
 	log.beginMicros = log.lines[0].atMicros
 	log.length = log.lines[len(log.lines)-1].atMicros - log.beginMicros + 1
 	return log, nil
-}
-
-// add keeps the place of a line, if that is a request.
-func (l *Log) add(line []byte, offset int64) {
-	at, r, err := l.parse(line)
-	if err != nil {
-		l.Skipped++
-		return
-	}
-	l.status = l.status || r.status > 0
-	l.lines = append(l.lines, logged{at.UnixMicro(), offset, len(line)})
 }
 
 func (l *Log) durationMicros() int64 { return l.length }
@@ -129,7 +123,7 @@ func (l *Log) next() *request {
 	return r
 }
 
-// parse makes a request of a line.
+// parse makes a request of a line. The status is 0 if it is not known what the upstream answers.
 func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	fields := map[string]string{}
 	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
@@ -164,8 +158,41 @@ func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	if identity := gjson.Get(fields["rejected"], "identity"); identity.Exists() {
 		fields["rejected.identity"] = identity.String()
 	}
-	at, req, status, err := fromFields(fields)
-	return at, &request{http: req, status: status}, err
+
+	at, err := instant(take(fields, "start_time", "time", "timestamp"))
+	if err != nil {
+		return at, nil, err
+	}
+	r := &request{}
+	r.status, _ = strconv.ParseInt(take(fields, "status", "response_code", "code"), 10, 64) // "-": 0
+	if r.status == tooMany {
+		r.status = 0
+	}
+	method := take(fields, "method", ":method")
+	path := take(fields, "path", "x_envoy_original_path", ":path")
+	host := take(fields, "authority", "host", ":authority")
+	if method == "" || method == "-" || !strings.HasPrefix(path, "/") {
+		return at, nil, errors.New("no method or path")
+	}
+	if host == "" || host == "-" {
+		host = "unknown"
+	}
+	if r.http, err = explain.NewRequest(method, "http://"+host+path); err != nil {
+		return at, nil, err
+	}
+	client := take(fields, "client_ip", "downstream_remote_address", "downstream_direct_remote_address")
+	if client == "" {
+		client, _, _ = strings.Cut(fields["x-forwarded-for"], ",")
+	}
+	if ip, ok := address(client); ok {
+		err = r.http.SetClientIP(ip)
+	}
+	for name, value := range fields {
+		if value != "-" && value != "" && err == nil {
+			err = r.http.AddHeader(HeaderOf(name) + ": " + value)
+		}
+	}
+	return at, r, err
 }
 
 // fieldNames are a log's fields that are no headers, by their names in --fields.
@@ -187,43 +214,6 @@ func instant(text string) (time.Time, error) {
 
 // tooMany is a status that Sluice itself may have answered: what the upstream would have is not known.
 const tooMany = 429
-
-// fromFields makes a request of what a line says. The status is 0 if it is not known what the upstream
-// answers.
-func fromFields(fields map[string]string) (at time.Time, req *explain.Request, status int64, err error) {
-	if at, err = instant(take(fields, "start_time", "time", "timestamp")); err != nil {
-		return at, nil, 0, err
-	}
-	status, _ = strconv.ParseInt(take(fields, "status", "response_code", "code"), 10, 64) // "-": 0
-	if status == tooMany {
-		status = 0
-	}
-	method := take(fields, "method", ":method")
-	path := take(fields, "path", "x_envoy_original_path", ":path")
-	host := take(fields, "authority", "host", ":authority")
-	if method == "" || method == "-" || !strings.HasPrefix(path, "/") {
-		return at, nil, 0, errors.New("no method or path")
-	}
-	if host == "" || host == "-" {
-		host = "unknown"
-	}
-	if req, err = explain.NewRequest(method, "http://"+host+path); err != nil {
-		return at, nil, 0, err
-	}
-	client := take(fields, "client_ip", "downstream_remote_address", "downstream_direct_remote_address")
-	if client == "" {
-		client, _, _ = strings.Cut(fields["x-forwarded-for"], ",")
-	}
-	if ip, ok := address(client); ok {
-		err = req.SetClientIP(ip)
-	}
-	for name, value := range fields {
-		if value != "-" && value != "" && err == nil {
-			err = req.AddHeader(HeaderOf(name) + ": " + value)
-		}
-	}
-	return at, req, status, err
-}
 
 // HeaderOf is the header that a field of a log stands for.
 func HeaderOf(field string) string { return strings.ReplaceAll(strings.ToLower(field), "_", "-") }

@@ -130,29 +130,24 @@ func (t *tally) report() *Report {
 		}
 		t.Rules = append(t.Rules, of.RuleReport)
 	}
-	t.redis()
-	return &t.Report
-}
-
-// redis completes the work of Redis.
-func (t *tally) redis() {
-	if t.world.cfg.Redis == nil {
+	if w.cfg.Redis == nil {
 		t.Redis = nil
-		return
+		return &t.Report
 	}
-	r, s := t.Redis, t.world.server
+	r, s := t.Redis, w.server
 	r.Commands = s.commands
 	r.CommandsASecond = float64(s.commands) / t.Seconds
 	r.CommandsARequest = float64(s.commands) / float64(max(1, t.Requests))
 	r.BytesASecond = float64(s.received) / t.Seconds
 	r.Cores = float64(s.busyNanos) / 1e9 / t.Seconds
 	r.Shards = len(s.freeNanos)
-	r.Connections = len(t.world.workers)
+	r.Connections = len(w.workers)
 	r.BreakerOpenings = t.events[metric.BreakerOpened]
 	r.DenyCacheHits = t.events[metric.DenyCacheHit]
 	r.Refunds = t.events[metric.ChargeRefunded]
 	r.LeaseUnitsTaken = t.events[metric.UnitsTaken]
 	r.LeaseUnitsGivenUp = t.events[metric.UnitsReturned]
+	return &t.Report
 }
 
 // maxSamples bounds how many requests are asked why a rule applied to none of them.
@@ -209,7 +204,16 @@ var layers = []layer{
 
 // SVG draws what became of the requests over time.
 func (r *Report) SVG() []byte {
-	stacks, most := r.stacks()
+	// The requests a second up to and with each layer, and the most of all.
+	length, most, stacks := r.Seconds/float64(len(r.Chart)), 0.0, make([][]svg.Point, len(layers))
+	for i := range r.Chart {
+		sum := int64(0)
+		for j, l := range layers {
+			sum += l.of(&r.Chart[i])
+			stacks[j] = append(stacks[j], svg.Point{At: length * float64(i), Value: float64(sum) / length})
+		}
+		most = max(most, float64(sum)/length)
+	}
 	plot := svg.Plot{Left: 64, Top: 56, Right: 784, Ground: 296, To: r.Seconds, Most: svg.Round(most)}
 	c := svg.New(808, 368, "Requests a second, by what became of them")
 	c.Text("title", 20, 30, "Requests a second: %s in %s, %s admitted",
@@ -231,21 +235,6 @@ func (r *Report) SVG() []byte {
 		x += float64(40 + 7*len(l.text))
 	}
 	return c.SVG()
-}
-
-// stacks are the requests a second up to and with each layer, and the most of all.
-func (r *Report) stacks() (stacks [][]svg.Point, most float64) {
-	length := r.Seconds / float64(len(r.Chart))
-	stacks = make([][]svg.Point, len(layers))
-	for i := range r.Chart {
-		sum := int64(0)
-		for j, l := range layers {
-			sum += l.of(&r.Chart[i])
-			stacks[j] = append(stacks[j], svg.Point{At: length * float64(i), Value: float64(sum) / length})
-		}
-		most = max(most, float64(sum)/length)
-	}
-	return stacks, most
 }
 
 // scaled are the units of a number, the greatest first.

@@ -445,12 +445,12 @@ func TestConstantsAreMeasured(t *testing.T) {
 		if a == algo.SlidingWindowLog || a == algo.Concurrency { // with one unit, then for each more
 			high = low
 		}
-		bytes := float64(measurements[limit.Algorithm].bytes(limit, algo.State{0, 0, 1}))
+		bytes := float64(bytesOf(limit, algo.State{0, 0, 1}))
 		if bytes < 0.9*low || bytes > 1.1*high {
 			t.Errorf("%s: %v bytes, measured %v to %v", a, bytes, low, high)
 		}
 		low, high = bounds(cells[5])
-		if cost := measurements[limit.Algorithm].relative(limit); cost < 0.9*low || cost > 1.1*high {
+		if cost := relative[limit.Algorithm]; cost < 0.9*low || cost > 1.1*high {
 			t.Errorf("%s: cost %v, measured %v to %v", a, cost, low, high)
 		}
 	}
@@ -471,7 +471,7 @@ func TestBytesOfALog(t *testing.T) {
 	for i := range int64(3) {
 		plan.Decide(states, 1_790_000_000*second+i, []int64{2}, out)
 	}
-	if got, want := measurements[limit.Algorithm].bytes(&limit, states[0]), int64(214+32*5); got != want {
+	if got, want := bytesOf(&limit, states[0]), int64(214+32*5); got != want {
 		t.Errorf("%d bytes of 6 units, want %d", got, want)
 	}
 }

@@ -103,9 +103,10 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, q *Que
 			if identities[a.Limits] == nil {
 				identities[a.Limits], order = map[string][]sent{}, append(order, a.Limits)
 			}
-			of := identities[a.Limits]
+			of, settle := identities[a.Limits], a.Rule.Settle
 			of[identity] = append(of[identity], sent{
-				l.beginMicros + r.atMicros, slices.Clone(a.Costs), releases(a.Rule.Settle, r.status),
+				l.beginMicros + r.atMicros, slices.Clone(a.Costs), settle != nil && r.status > 0 &&
+					settle.Worth(settle.AtHeaders(response(r.status)), response(r.status)).All,
 			})
 		}
 	}
@@ -196,11 +197,6 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile
 	fit := sort.Search(len(all), func(n int) bool { return all[n].Needs > s.Suggested })
 	s.Fits = math.Floor(10000*surely(fit, len(all))) / 100
 	return s, nil
-}
-
-// releases reports whether a response gives the charge back.
-func releases(s *rule.Settle, status int64) bool {
-	return s != nil && status > 0 && s.Worth(s.AtHeaders(response(status)), response(status)).All
 }
 
 // surely is the share of a population that is within what k of n drawn from it are within, at the least,

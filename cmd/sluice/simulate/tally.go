@@ -65,11 +65,6 @@ func newTally(w *World) *tally {
 	return t
 }
 
-func (t *tally) bucket(now int64) *Bucket {
-	i := (now - epochMicros) * buckets / max(1, t.world.end-epochMicros)
-	return &t.Chart[min(max(i, 0), buckets-1)]
-}
-
 func (t *tally) group(r *request) *GroupReport {
 	g := t.groups[r.group]
 	if g == nil {
@@ -92,7 +87,8 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 	} else {
 		t.waits[t.Requests%maxSample] = now - r.atMicros
 	}
-	b, g := t.bucket(now), t.group(r)
+	part := (now - epochMicros) * buckets / max(1, t.world.end-epochMicros)
+	b, g := &t.Chart[min(max(part, 0), buckets-1)], t.group(r)
 	switch {
 	case v.Outcome == answer.FailedAllow:
 		b.Undecided++

@@ -103,8 +103,20 @@ func (t *Traffic) Check() error {
 // CheckSize reports whether these are more requests than most, each as often as it may be sent.
 func (t *Traffic) CheckSize(most int64) error {
 	requests := 0.0
-	for i := range t.Clients {
-		requests += t.Clients[i].requests(t.Duration)
+	for i := range t.Clients { // about how many a group sends, if each is rejected as often as it can be
+		c, end := &t.Clients[i], t.Duration
+		if c.To > 0 {
+			end = min(end, c.To)
+		}
+		length := float64(max(0, end-c.From))
+		count := c.Rate * length / 1e6
+		if c.Burst.Size > 0 {
+			count += float64(c.Burst.Size) * (1 + length/float64(c.Burst.Every))
+		}
+		if c.Retry == "after" || c.Retry == "at once" {
+			count *= float64(c.Attempts)
+		}
+		requests += count
 	}
 	if requests > float64(most) {
 		return fmt.Errorf("these are %.3g requests with those that are sent again "+
@@ -123,23 +135,6 @@ const (
 	maxZipf       = 100
 	maxAttempts   = 1000
 )
-
-// requests is about how many a group sends, if each is rejected as often as it can be.
-func (c *Client) requests(all Duration) float64 {
-	end := all
-	if c.To > 0 {
-		end = min(end, c.To)
-	}
-	length := float64(max(0, end-c.From))
-	count := c.Rate * length / 1e6
-	if c.Burst.Size > 0 {
-		count += float64(c.Burst.Size) * (1 + length/float64(c.Burst.Every))
-	}
-	if c.Retry == "after" || c.Retry == "at once" {
-		count *= float64(c.Attempts)
-	}
-	return count
-}
 
 func (c *Client) check() error {
 	c.Identities, c.Attempts, c.Method = cmp.Or(c.Identities, 1), cmp.Or(c.Attempts, 3), cmp.Or(c.Method, "GET")

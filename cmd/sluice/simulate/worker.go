@@ -3,8 +3,8 @@ package simulate
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/decide"
 	"github.com/sluiceproxy/sluice/plugin/local"
@@ -58,12 +58,29 @@ func (k *worker) OpenStream() error {
 	return nil
 }
 
-// Send implements redis.Host.
+// Send implements redis.Host. It takes commands on their way to Redis, and what that replies back.
 func (k *worker) Send(commands []byte) error {
 	if !k.open {
 		return errAway
 	}
-	k.world.send(k, append([]byte(nil), commands...))
+	w, s, sent := k.world, k.world.server, slices.Clone(commands)
+	there, stream := w.options.RoundTripMicros/2, k.stream
+	isOpen := func() bool { return k.open && stream == k.stream } // what comes for an earlier one is lost
+	w.schedule(w.now+there, func() {
+		if w.away() || within(w.options.Hangs, w.now-epochMicros) || !isOpen() {
+			return
+		}
+		s.received += int64(len(sent))
+		s.arrivals++
+		s.readyMicros = w.now
+		replies := s.twin.Receive(nil, sent, w.now)
+		w.schedule(s.readyMicros+w.options.RoundTripMicros-there, func() {
+			if isOpen() {
+				k.decides.Received(replies, k.now())
+				k.end()
+			}
+		})
+	})
 	return nil
 }
 
@@ -135,7 +152,12 @@ func (k *worker) now() decide.Time {
 func (k *worker) arrive(r *request) {
 	r.http.Use(k.world.options.Expressions)
 	r.http.Strip(k.world.rules)
-	applied, asking := k.world.apply(r)
+	applied, asking, rules := []rule.Applied(nil), rule.NotForQuota, k.world.rules
+	if rules.AnswersQuota() {
+		applied, _, asking = rules.ApplyQuota(r.http, &k.world.matcher)
+	} else {
+		applied, _ = rules.Apply(r.http, &k.world.matcher)
+	}
 	k.begun++
 	q := k.decides.Question(k.begun)
 	r.question, k.waiting[k.begun] = q, r
@@ -157,16 +179,6 @@ func (k *worker) arrive(r *request) {
 	k.end()
 }
 
-// apply is the rules that apply to a request, and whether it is for the quota.
-func (w *World) apply(r *request) (applied []rule.Applied, asking rule.Asking) {
-	if w.rules.AnswersQuota() {
-		applied, _, asking = w.rules.ApplyQuota(r.http, &w.matcher)
-		return applied, asking
-	}
-	applied, _ = w.rules.Apply(r.http, &w.matcher)
-	return applied, rule.NotForQuota
-}
-
 // end ends the streams of those that were let go or answered: responses take no time here, so
 // that none holds slots for any.
 func (k *worker) end() {
@@ -182,17 +194,6 @@ func (k *worker) end() {
 	k.over = k.over[:0]
 }
 
-// has reports whether a stream is the one that is open.
-func (k *worker) has(stream int) bool { return k.open && stream == k.stream }
-
-// received takes Redis' replies.
-func (k *worker) received(stream int, replies []byte) {
-	if k.has(stream) {
-		k.decides.Received(replies, k.now())
-		k.end()
-	}
-}
-
 func (k *worker) tick() {
 	if k.tickAt != k.world.now {
 		return // an earlier one has come in its place
@@ -201,16 +202,6 @@ func (k *worker) tick() {
 	k.decides.Tick(k.now())
 	k.end()
 	k.TickWithin(k.decides.NextMicros(k.world.now), k.world.now)
-}
-
-// retryAfter is the header of a rejection, in us; 0 for none.
-func retryAfter(q *decide.Question) int64 {
-	const second = 1e6
-	wait := q.WaitMicros()
-	if wait == algo.Never {
-		return 0
-	}
-	return (wait + second - 1) / second * second
 }
 
 // admits reports whether an outcome lets the request go on.
@@ -232,7 +223,7 @@ func (s sharedData) Get(key string) ([]byte, uint32, error) {
 	if !ok {
 		return nil, 0, local.ErrNotFound
 	}
-	return append([]byte(nil), v.value...), v.cas, nil
+	return slices.Clone(v.value), v.cas, nil
 }
 
 // Set implements local.SharedData.
@@ -241,6 +232,6 @@ func (s sharedData) Set(key string, value []byte, cas uint32) error {
 	if ok && cas != 0 && cas != before.cas {
 		return local.ErrCASMismatch
 	}
-	s[key] = versioned{append([]byte(nil), value...), before.cas + 1}
+	s[key] = versioned{slices.Clone(value), before.cas + 1}
 	return nil
 }

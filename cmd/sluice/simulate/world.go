@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"bytes"
 	"container/heap"
 	"hash/fnv"
 	"math/rand/v2"
@@ -93,7 +94,12 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		random: rand.New(rand.NewPCG(o.Seed, 2)),
 		now:    epochMicros,
 		end:    epochMicros + from.durationMicros(),
-		server: newServer(rules, max(1, o.Shards)),
+	}
+	shards := max(1, o.Shards)
+	w.server = &server{twin: twinredis.New(rules), freeNanos: make([]int64, shards), readBy: make([]int64, shards)}
+	w.server.twin.Begins = w.server.run
+	for _, set := range rules.LimitSets {
+		w.server.nanos = append(w.server.nanos, checkNanos(set.Plan.Limits()))
 	}
 	for i := range o.Contracts {
 		c := &o.Contracts[i]
@@ -115,7 +121,17 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		}
 	}
 	for _, p := range o.Away {
-		w.schedule(epochMicros+p.FromMicros, w.outage)
+		w.schedule(epochMicros+p.FromMicros, func() {
+			for _, k := range w.workers {
+				if k.open {
+					k.open = false
+					k.decides.Closed(k.now())
+				}
+			}
+			if o.Loses {
+				w.server.twin.Restart()
+			}
+		})
 	}
 	w.schedule(w.end, func() {
 		w.tally.Redis.Keys, w.tally.Redis.KeyBytes = w.server.memory(w.now, w.rules)
@@ -160,75 +176,39 @@ func (w *World) arrive(r *request) {
 	w.workers[w.random.IntN(len(w.workers))].arrive(r)
 }
 
-// outage is the beginning of a time in which Redis is away.
-func (w *World) outage() {
-	for _, k := range w.workers {
-		if k.open {
-			k.open = false
-			k.decides.Closed(k.now())
-		}
-	}
-	if w.options.Loses {
-		w.server.twin.Restart()
-	}
-}
-
 func (w *World) away() bool { return within(w.options.Away, w.now-epochMicros) }
 
-// send takes a worker's commands on their way to Redis, and what that replies back.
-func (w *World) send(k *worker, commands []byte) {
-	there, stream := w.options.RoundTripMicros/2, k.stream
-	w.schedule(w.now+there, func() {
-		if w.away() || within(w.options.Hangs, w.now-epochMicros) || !k.has(stream) {
-			return
-		}
-		replies, ready := w.server.receive(commands, w.now)
-		w.schedule(ready+w.options.RoundTripMicros-there, func() { k.received(stream, replies) })
-	})
-}
-
-// again sends a rejected request once more, if its client does.
-func (w *World) again(r *request, waitMicros int64) {
-	c := r.client
-	if c == nil || r.attempt >= c.Attempts {
+// concluded notes a verdict, and sends a rejected request once more if its client does.
+func (w *World) concluded(r *request, q *decide.Question, v decide.Verdict) {
+	w.tally.concluded(r, q, v, w.now)
+	if admits(v.Outcome) {
 		return
 	}
-	switch c.Retry {
-	case "at once":
-		waitMicros = 10_000
-	case "after":
-		if waitMicros == 0 {
+	if w.options.Refused != nil { // the first rule that refuses
+		isFirst := func(c decide.Check) bool { return c.Status == decide.Rejected && c.Rule.Enforced }
+		if i := slices.IndexFunc(q.Checks, isFirst); i >= 0 {
+			w.options.Refused(r.number, q.Checks[i].Rule.Name, string(q.Checks[i].Tag))
+		}
+	}
+	if r.client == nil || r.attempt >= r.client.Attempts {
+		return
+	}
+	const second = 1e6
+	wait := q.WaitMicros()
+	switch { // until its client sends it once more
+	case r.client.Retry == "at once":
+		wait = 10_000
+	case r.client.Retry != "after" || wait == algo.Never:
+		return
+	default:
+		if wait = (wait + second - 1) / second * second; wait == 0 { // as Retry-After
 			return
 		}
-	default:
-		return
 	}
 	next := *r
 	next.attempt++
-	if at := w.now + waitMicros; at < w.end {
+	if at := w.now + wait; at < w.end {
 		w.schedule(at, func() { w.arrive(&next) })
-	}
-}
-
-// concluded notes a verdict.
-func (w *World) concluded(r *request, q *decide.Question, v decide.Verdict) {
-	w.tally.concluded(r, q, v, w.now)
-	w.tellRefused(r, q, v)
-	if !admits(v.Outcome) {
-		w.again(r, retryAfter(q))
-	}
-}
-
-// tellRefused names the first rule that refuses a request.
-func (w *World) tellRefused(r *request, q *decide.Question, v decide.Verdict) {
-	if w.options.Refused == nil || admits(v.Outcome) {
-		return
-	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == decide.Rejected && c.Rule.Enforced {
-			w.options.Refused(r.number, c.Rule.Name, string(c.Tag))
-			return
-		}
 	}
 }
 
@@ -285,29 +265,6 @@ type server struct {
 	busyNanos   int64
 }
 
-func newServer(rules *rule.Set, shards int) *server {
-	s := &server{
-		twin:      twinredis.New(rules),
-		freeNanos: make([]int64, shards),
-		readBy:    make([]int64, shards),
-	}
-	s.twin.Begins = s.run
-	for _, set := range rules.LimitSets {
-		s.nanos = append(s.nanos, checkNanos(set.Plan.Limits()))
-	}
-	return s
-}
-
-// receive runs commands that arrive now. It returns the replies and when the last
-// of them is ready.
-func (s *server) receive(commands []byte, nowMicros int64) (replies []byte, readyMicros int64) {
-	s.received += int64(len(commands))
-	s.arrivals++
-	s.readyMicros = nowMicros
-	replies = s.twin.Receive(nil, commands, nowMicros)
-	return replies, s.readyMicros
-}
-
 // run has the core of a command's shard work, and returns when it is done.
 func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
 	s.commands++
@@ -320,32 +277,26 @@ func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
 	} else if !known { // the breaker's probe
 		nanos = callNanos
 	}
-	doneMicros = s.occupy(words[3], nanos, nowMicros)
-	s.readyMicros = max(s.readyMicros, doneMicros)
-	return doneMicros
-}
-
-// occupy has the core of a key's shard work, and returns when it is done. What
-// arrives together is read and answered once.
-func (s *server) occupy(key []byte, nanos, nowMicros int64) (doneMicros int64) {
-	shard := uint32(0)
+	key, shard := words[3], uint32(0)
 	if len(s.freeNanos) > 1 {
 		hash := fnv.New32a()
-		hash.Write(key[:strings.LastIndexByte(string(key), '}')+1])
+		hash.Write(key[:bytes.LastIndexByte(key, '}')+1])
 		shard = hash.Sum32() % uint32(len(s.freeNanos))
 	}
-	if s.readBy[shard] != s.arrivals {
+	if s.readBy[shard] != s.arrivals { // what arrives together is read and answered once
 		s.readBy[shard] = s.arrivals
 		nanos += readNanos
 	}
 	free := &s.freeNanos[shard]
 	*free = max(*free, nowMicros*1000) + nanos
 	s.busyNanos += nanos
-	return (*free + 999) / 1000
+	doneMicros = (*free + 999) / 1000
+	s.readyMicros = max(s.readyMicros, doneMicros)
+	return doneMicros
 }
 
 // memory is the memory of the counters now.
-func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, bytes int64) {
+func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, size int64) {
 	sizes := map[string]algo.Limit{}
 	for _, set := range rules.LimitSets {
 		for i, suffix := range set.KeySuffixes {
@@ -356,10 +307,10 @@ func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, bytes int64
 		keys++
 		limit, ok := sizes[key[strings.LastIndexByte(key, '}')+1:]]
 		if !ok {
-			bytes += penaltyBytes
+			size += penaltyBytes
 			return
 		}
-		bytes += measurements[limit.Algorithm].bytes(&limit, state)
+		size += bytesOf(&limit, state)
 	})
-	return keys, bytes
+	return keys, size
 }

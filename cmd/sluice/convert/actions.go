@@ -36,7 +36,8 @@ func (c limiting) entries(limit node, cluster string) ([]entry, bool) {
 			c.unasked(action, "not one action")
 			return nil, false
 		}
-		e, ok := c.entry(action.get(names[0]), snake(names[0]), cluster)
+		name := strings.ToLower(capital.ReplaceAllString(names[0], "_$1")) // the opposite of camel
+		e, ok := c.entry(action.get(names[0]), name, cluster)
 		if !ok {
 			return nil, false
 		}
@@ -46,10 +47,7 @@ func (c limiting) entries(limit node, cluster string) ([]entry, bool) {
 	return all, len(all) > 0
 }
 
-// snake is the opposite of camel.
-func snake(name string) string {
-	return strings.ToLower(regexp.MustCompile("([A-Z])").ReplaceAllString(name, "_$1"))
-}
+var capital = regexp.MustCompile("([A-Z])")
 
 func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	key := func(fallback string) string { return cmp.Or(n.get("descriptor_key").text(), fallback) }
@@ -58,8 +56,20 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 		return c.plain(n, entry{key: key("generic_key"), static: true, value: n.get("descriptor_value").text()})
 	case "request_headers":
 		header := strings.ToLower(n.get("header_name").text())
-		e := entry{key: key(""), optional: n.get("skip_if_absent").flag(false), at: n}
-		return c.header(e, header)
+		e := entry{key: key(""), optional: n.get("skip_if_absent").flag(false)}
+		switch header {
+		case ":path":
+			c.report(Differs, n, "the path counts without its query, and as upstreams read it")
+			e.source = object{{"path", true}}
+		case ":method":
+			e.source = object{{"method", true}}
+		case ":authority", "host":
+			c.report(Differs, n, "the host counts in lower case and without its port")
+			e.source = object{{"host", true}}
+		default:
+			e.source, e.field, e.name = object{{"header", header}}, "headers", header
+		}
+		return e, true
 	case "query_parameters":
 		name := n.get("query_parameter_name").text()
 		e := entry{key: key(""), source: object{{"query", name}}, field: "query", name: name}
@@ -83,7 +93,15 @@ func (c limiting) entry(n node, action, cluster string) (entry, bool) {
 	case "query_parameter_value_match":
 		return c.valueMatch(n, key("query_match"), "query_parameters", c.queryMatch)
 	case "metadata", "dynamic_metadata":
-		return c.metadata(n, key(""))
+		path := []any{n.get("metadata_key", "key").text()}
+		for _, segment := range n.get("metadata_key", "path").each() {
+			path = append(path, segment.get("key").text())
+		}
+		source := object{{"metadata", path}}
+		if strings.EqualFold(n.get("source").text(), "ROUTE_ENTRY") {
+			source = object{{"property", append([]any{"xds", "route_metadata", "filter_metadata"}, path...)}}
+		}
+		return withDefault(n, key(""), source), true
 	case "extension":
 		config := n.get("typed_config")
 		if text := config.get("text"); text.ok() {
@@ -105,23 +123,6 @@ func (c limiting) unasked(at node, what string, args ...any) (entry, bool) {
 	return entry{}, false
 }
 
-// header completes the entry of a request header.
-func (c limiting) header(e entry, name string) (entry, bool) {
-	switch name {
-	case ":path":
-		c.report(Differs, e.at, "the path counts without its query, and as upstreams read it")
-		e.source = object{{"path", true}}
-	case ":method":
-		e.source = object{{"method", true}}
-	case ":authority", "host":
-		c.report(Differs, e.at, "the host counts in lower case and without its port")
-		e.source = object{{"host", true}}
-	default:
-		e.source, e.field, e.name = object{{"header", name}}, "headers", name
-	}
-	return e, true
-}
-
 // plain accepts a static value without Envoy's placeholders.
 func (c limiting) plain(n node, e entry) (entry, bool) {
 	if strings.Contains(e.value, "%") {
@@ -134,7 +135,19 @@ func (c limiting) plain(n node, e entry) (entry, bool) {
 func (c limiting) valueMatch(
 	n node, key, field string, by func(n node) (conditions, bool),
 ) (entry, bool) {
-	only, ok := c.matches(n.get(field).each(), by)
+	var only conditions // which all must hold
+	ok := true
+	for _, m := range n.get(field).each() {
+		one, fits := by(m)
+		if !fits {
+			ok = false
+			continue
+		}
+		if only, fits = only.and(one); !fits {
+			c.report(Missing, m, "a second condition on the same thing: no rule has the limit behind it")
+			ok = false
+		}
+	}
 	if !ok {
 		return entry{}, false
 	}
@@ -142,19 +155,6 @@ func (c limiting) valueMatch(
 		only = conditions{nots: []object{only.match()}}
 	}
 	return c.plain(n, entry{key: key, static: true, value: n.get("descriptor_value").text(), only: only})
-}
-
-// metadata is an entry from the request's metadata, or the route's.
-func (c limiting) metadata(n node, key string) (entry, bool) {
-	path := []any{n.get("metadata_key", "key").text()}
-	for _, segment := range n.get("metadata_key", "path").each() {
-		path = append(path, segment.get("key").text())
-	}
-	source := object{{"metadata", path}}
-	if strings.EqualFold(n.get("source").text(), "ROUTE_ENTRY") {
-		source = object{{"property", append([]any{"xds", "route_metadata", "filter_metadata"}, path...)}}
-	}
-	return withDefault(n, key, source), true
 }
 
 // withDefault is an entry of what a source has, with its default.

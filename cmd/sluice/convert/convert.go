@@ -63,7 +63,12 @@ func (c *converter) name(parts ...string) string {
 // has no counterpart.
 func (c *converter) add(at node, one object, from ...node) {
 	if err := accepts(object{{"rules", []any{one}}}); err != nil {
-		c.report(Missing, at, "%s", firstMistake(err))
+		var mistakes config.Mistakes
+		text := err.Error()
+		if errors.As(err, &mistakes) && len(mistakes) > 0 {
+			text = strings.TrimPrefix(mistakes[0].Path, "rules[0].") + ": " + mistakes[0].Problem
+		}
+		c.report(Missing, at, "%s", text)
 		return
 	}
 	c.rules = append(c.rules, one)
@@ -74,20 +79,6 @@ func (c *converter) add(at node, one object, from ...node) {
 func accepts(configuration object) error {
 	_, err := input.Load([]byte(compact(configuration)))
 	return err
-}
-
-func firstMistake(err error) string {
-	var mistakes config.Mistakes
-	if errors.As(err, &mistakes) && len(mistakes) > 0 {
-		return strings.TrimPrefix(mistakes[0].Path, "rules[0].") + ": " + mistakes[0].Problem
-	}
-	return err.Error()
-}
-
-// answers reports whether the plugin accepts a status of rejected requests.
-func answers(status any) bool {
-	one := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
-	return accepts(object{{"response", object{{"status", status}}}, {"rules", []any{one}}}) == nil
 }
 
 func fixedWindow(limit int64, window string) object {

@@ -102,18 +102,38 @@ func (g *gatewayRule) convert(selector node) {
 	if g.own {
 		key = append([]any{object{{"property", []any{"xds", "route_name"}}}}, key...)
 	}
-	limit, ok := g.limit()
-	if !ok {
+	length, err := window(strings.ToLower(g.node.get("limit", "unit").text()), 1)
+	if err != nil {
+		g.report(Missing, g.node, "%v", err)
 		return
 	}
+	requests := g.node.get("limit", "requests")
+	limit := object{{"algorithm", g.algorithm}, {"limit", requests.number(0)}, {"window", length}}
 	limits := field{"limits", []any{limit}}
 	if values != nil {
 		tier := object{{values.get("value").(string), []any{limit}}}
 		limits = field{"limits_by", object{{"source", values.get("source")}, {"values", tier}}}
 	}
-	cost, shadow := g.requestCost(), g.node.get("shadowMode").flag(false)
-	if unlimited(g.node.get("limit", "requests")) {
-		g.reportUnlimited()
+	asked, cost := g.node.get("cost"), any(nil) // nil for 1
+	if response := asked.get("response"); response.ok() {
+		g.report(Missing, response,
+			"a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
+	}
+	request := asked.get("request")
+	request.get("from")
+	if n := request.get("number"); n.ok() {
+		cost = n.number(1)
+	} else if request.get("metadata").ok() {
+		g.report(Missing, request, "a cost from metadata: every request counts 1")
+	}
+	shadow := g.node.get("shadowMode").flag(false)
+	switch {
+	case unlimited(requests) && g.algorithm == "token_bucket":
+		g.report(Missing, g.node, "no limit (%d requests): requests that match it are held to the other rules' limits",
+			math.MaxUint32)
+		return
+	case unlimited(requests):
+		g.report(Note, g.node, "no limit (%d requests), so no rule", math.MaxUint32)
 		return
 	}
 	name := g.converter.name(g.name, fmt.Sprint(g.index))
@@ -140,19 +160,36 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		when.set("methods", methods)
 	}
 	if path := n.get("path"); path.ok() {
-		when.set("path", pathMatch(path))
+		value := path.get("value").text()
+		switch path.get("type").text() {
+		case "PathPrefix":
+			when.set("path", object{{"prefix", value}})
+		case "RegularExpression":
+			when.set("path", whole(value))
+		default:
+			when.set("path", value)
+		}
 	}
 	cidr := n.get("sourceCIDR")
-	tier, byAddress, ok := g.source(cidr)
-	if byAddress {
-		key = append(key, object{{"client_ip", true}})
+	if cidr.ok() {
+		component, value, err := network(cidr.get("value").text())
+		if err != nil {
+			g.report(Missing, cidr, "%v", err)
+			return nil, when, nil, false
+		}
+		if value != "" {
+			tier = object{{"source", component}, {"value", value}}
+		}
+		if kind := cidr.get("type").text(); kind == "Distinct" || value == "" && kind != "Exact" { // each address has a counter
+			key = append(key, object{{"client_ip", true}})
+		}
 	}
 	if text := cidr.get("value").text(); otherFamily[text] != "" {
 		when.set("client_ip", []any{text})
 		g.report(Note, cidr, "this rule does not limit clients with %s addresses, as there (without match.client_ip it does)",
 			otherFamily[text])
 	}
-	return key, when, tier, ok
+	return key, when, tier, true
 }
 
 // otherFamily is the kind of addresses that is not in the network of all IPv4 or of all IPv6 addresses.
@@ -161,16 +198,6 @@ var otherFamily = map[string]string{"0.0.0.0/0": "IPv6", "::/0": "IPv4"}
 // unlimited reports whether a number of requests is the highest that there can be, by which people say that
 // there is no limit.
 func unlimited(n node) bool { return n.number(0) == math.MaxUint32 }
-
-// reportUnlimited tells why a rule that limits nobody is left out.
-func (g *gatewayRule) reportUnlimited() {
-	if g.algorithm == "token_bucket" {
-		g.report(Missing, g.node, "no limit (%d requests): requests that match it are held to the other rules' limits",
-			math.MaxUint32)
-		return
-	}
-	g.report(Note, g.node, "no limit (%d requests), so no rule", math.MaxUint32)
-}
 
 // named adds the part of a selector that is about one header or query parameter. One of which each
 // value has a counter is part of the key, any other is a condition.
@@ -199,67 +226,6 @@ func (g *gatewayRule) named(
 		g.report(Missing, n, "a second condition on the %s %q: the rule is left out, and nobody limited by it", what, name)
 	}
 	return key, both, fits
-}
-
-// source returns the part of a selector that is about the client's network: a tier, and whether each
-// address has a counter.
-func (g *gatewayRule) source(n node) (tier object, byAddress, ok bool) {
-	if !n.ok() {
-		return nil, false, true
-	}
-	component, value, err := network(n.get("value").text())
-	if err != nil {
-		g.report(Missing, n, "%v", err)
-		return nil, false, false
-	}
-	if value != "" {
-		tier = object{{"source", component}, {"value", value}}
-	}
-	kind := n.get("type").text()
-	return tier, kind == "Distinct" || value == "" && kind != "Exact", true
-}
-
-// pathMatch is a path of the Gateway API.
-func pathMatch(n node) any {
-	value := n.get("value").text()
-	switch n.get("type").text() {
-	case "PathPrefix":
-		return object{{"prefix", value}}
-	case "RegularExpression":
-		return whole(value)
-	}
-	return value
-}
-
-func (g *gatewayRule) limit() (object, bool) {
-	window, err := window(strings.ToLower(g.node.get("limit", "unit").text()), 1)
-	if err != nil {
-		g.report(Missing, g.node, "%v", err)
-		return nil, false
-	}
-	return object{
-		{"algorithm", g.algorithm},
-		{"limit", g.node.get("limit", "requests").number(0)},
-		{"window", window},
-	}, true
-}
-
-// requestCost is the cost of a request; nil for 1.
-func (g *gatewayRule) requestCost() any {
-	cost := g.node.get("cost")
-	if cost.get("response").ok() {
-		g.report(Missing, cost.get("response"),
-			"a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
-	}
-	request := cost.get("request")
-	request.get("from")
-	if n := request.get("number"); n.ok() {
-		return n.number(1)
-	}
-	if request.get("metadata").ok() {
-		g.report(Missing, request, "a cost from metadata: every request counts 1")
-	}
-	return nil
 }
 
 // network is the component that an address or a network is a value of, and the

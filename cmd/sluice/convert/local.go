@@ -37,7 +37,19 @@ func Local(file File) (Result, error) {
 			return false
 		})
 	}
-	l.routes()
+	done := map[string]bool{} // what routes and virtual hosts have of their own: a host's bucket is one for all its routes
+	for _, h := range l.envoy.hosts {
+		for _, r := range h.routes {
+			if !r.local.ok() || done[r.local.at] {
+				continue
+			}
+			done[r.local.at] = true
+			routes, limits := having([]*virtualHost{h}, r.local.at)
+			if when, reached := l.where(routes, l.envoy); reached {
+				l.convert(r.local, when, limits, r.node)
+			}
+		}
+	}
 	if l.found == 0 {
 		return Result{Differences: c.differences()}, errors.New("no local_ratelimit with a token_bucket")
 	}
@@ -117,7 +129,11 @@ func (l *local) patches(document node) {
 func patched(p node) (when conditions, isRoute bool) {
 	vhost := p.get("match", "routeConfiguration", "vhost")
 	if host := vhost.get("name").text(); host != "" && !strings.Contains(host, "|") && host != "*" {
-		when.set("host", withoutPort(strings.ToLower(strings.TrimSuffix(host, ":*"))))
+		host = strings.ToLower(strings.TrimSuffix(host, ":*"))
+		if name, port, found := strings.Cut(host, ":"); found && !strings.Contains(port, ":") { // an IPv6 address stays
+			host = name
+		}
+		when.set("host", host)
 	}
 	route := vhost.get("route", "name").text()
 	if route != "" {
@@ -139,32 +155,20 @@ func having(hosts []*virtualHost, at string) (routes []*route, limits []node) {
 	return routes, limits
 }
 
-// routes converts what routes and virtual hosts have of their own. A virtual host's bucket
-// is one for all its routes.
-func (l *local) routes() {
-	done := map[string]bool{}
-	for _, h := range l.envoy.hosts {
-		for _, r := range h.routes {
-			if !r.local.ok() || done[r.local.at] {
-				continue
-			}
-			done[r.local.at] = true
-			routes, limits := having([]*virtualHost{h}, r.local.at)
-			if when, reached := l.where(routes, l.envoy); reached {
-				l.convert(r.local, when, limits, r.node)
-			}
-		}
-	}
-}
-
 // convert makes the rules of one set of settings, for the requests of when.
 func (l *local) convert(n node, when conditions, limits []node, at node) {
 	name := n.get("stat_prefix").text()
-	limited, shadow := l.mode(n)
-	if !limited {
+	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
+	asked := l.portion(enabled, "Envoy counts %v %% of all requests: here every request is counted and limited")
+	if !enabled.ok() || asked == 0 {
+		if n.get("token_bucket").ok() {
+			l.report(Note, n, "filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
+		}
 		return
 	}
-	l.shadow = shadow
+	held := l.portion(enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
+		"is rejected")
+	l.shadow = !enforced.ok() || held == 0
 	var key []any
 	if n.get("local_rate_limit_per_downstream_connection").flag(false) {
 		key = []any{object{{"property", []any{"connection", "id"}}}}
@@ -180,7 +184,14 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 		l.add(n, rule, at)
 		l.found++
 	}
-	l.answers(n)
+	if status := n.get("status", "code"); status.ok() && l.fields.get("response") == nil {
+		l.fields = l.status(l.fields, status)
+	}
+	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
+	l.lacks(n)
+	if stage := n.get("stage"); stage.ok() && stage.text() != "0" {
+		l.report(Missing, stage, "stage: rate_limits of all stages are looked at")
+	}
 	l.unread(n, "stat_prefix")
 }
 
@@ -249,32 +260,4 @@ func (l *local) bucket(n node) object {
 		bucket = bucket.with("burst", most)
 	}
 	return bucket
-}
-
-// mode is the meaning of the shares of requests that are asked about and held to the limit: whether
-// the filter limits at all, and whether in shadow.
-func (l *local) mode(n node) (limits, shadow bool) {
-	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
-	asked := l.portion(enabled, "Envoy counts %v %% of all requests: here every request is counted and limited")
-	if !enabled.ok() || asked == 0 {
-		if n.get("token_bucket").ok() {
-			l.report(Note, n, "filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
-		}
-		return false, false
-	}
-	held := l.portion(enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
-		"is rejected")
-	return true, !enforced.ok() || held == 0
-}
-
-// answers are the top-level fields for what rejected requests get.
-func (l *local) answers(n node) {
-	if status := n.get("status", "code"); status.ok() && l.fields.get("response") == nil {
-		l.fields = l.status(l.fields, status)
-	}
-	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
-	l.lacks(n)
-	if stage := n.get("stage"); stage.ok() && stage.text() != "0" {
-		l.report(Missing, stage, "stage: rate_limits of all stages are looked at")
-	}
 }

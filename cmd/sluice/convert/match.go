@@ -75,24 +75,6 @@ func (a conditions) match() (match object) {
 	return match
 }
 
-// asRegex writes a matcher as a regular expression that may match anywhere.
-func asRegex(matcher any) (string, bool) {
-	o, _ := matcher.(object)
-	if text, plain := matcher.(string); plain {
-		o = object{{"exact", text}}
-	}
-	if len(o) != 1 {
-		return "", false
-	}
-	text, isText := o[0].value.(string)
-	quoted := regexp.QuoteMeta(text)
-	pattern, known := map[string]string{
-		"exact": "^" + quoted + "$", "prefix": "^" + quoted, "suffix": quoted + "$", "contains": quoted,
-		"regex": "(?:" + text + ")",
-	}[o[0].name]
-	return pattern, isText && known
-}
-
 // stringMatch is Envoy's StringMatcher as a matcher; nil if it has no counterpart. A HeaderMatcher has
 // the same fields, with "_match" behind their names.
 func stringMatch(n node, behind string) any {
@@ -102,15 +84,16 @@ func stringMatch(n node, behind string) any {
 		if !value.ok() {
 			continue
 		}
-		matcher := any(object{{op, value.text()}})
-		if op == "exact" {
-			matcher = value.text()
+		quoted := regexp.QuoteMeta(value.text())
+		switch {
+		case ignoreCase:
+			return object{{"regex", "(?i)" + map[string]string{
+				"exact": "^" + quoted + "$", "prefix": "^" + quoted, "suffix": quoted + "$", "contains": quoted,
+			}[op]}}
+		case op == "exact":
+			return value.text()
 		}
-		if !ignoreCase {
-			return matcher
-		}
-		pattern, _ := asRegex(matcher)
-		return object{{"regex", "(?i)" + pattern}}
+		return object{{op, value.text()}}
 	}
 	if pattern := n.get("safe_regex"+behind, "regex"); pattern.ok() {
 		return whole(pattern.text())
@@ -122,27 +105,17 @@ func stringMatch(n node, behind string) any {
 // value.
 func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"}} }
 
-// matches turns Envoy's HeaderMatchers or QueryParameterMatchers, which all must hold, into
-// conditions, each by one. It reports what has no counterpart.
-func (c routing) matches(list []node, by func(n node) (conditions, bool)) (all conditions, ok bool) {
-	ok = true
-	for _, n := range list {
-		one, fits := by(n)
-		if !fits {
-			ok = false
-			continue
-		}
-		if all, fits = all.and(one); !fits {
-			c.report(Missing, n, "a second condition on the same thing: no rule has the limit behind it")
-			ok = false
-		}
-	}
-	return all, ok
-}
-
 func (c routing) headerMatch(n node) (conditions, bool) {
 	name := strings.ToLower(n.get("name").text())
-	matcher := headerMatcher(n)
+	var matcher any
+	if m := n.get("string_match"); m.ok() {
+		matcher = stringMatch(m, "")
+	} else if present := n.get("present_match"); present.ok() {
+		matcher = object{{"present", present.flag(true)}}
+	} else if matcher = stringMatch(n, "_match"); matcher == nil &&
+		(len(n.names()) == 1 || len(n.names()) == 2 && n.get("invert_match").ok()) { // the name alone
+		matcher = object{{"present", true}}
+	}
 	if matcher == nil {
 		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the "+
 			"limit behind it", name)
@@ -186,20 +159,4 @@ func (c routing) queryMatch(n node) (conditions, bool) {
 		}
 	}
 	return conditions{fields: named("query", name, matcher)}, true
-}
-
-func headerMatcher(n node) any {
-	if m := n.get("string_match"); m.ok() {
-		return stringMatch(m, "")
-	}
-	if present := n.get("present_match"); present.ok() {
-		return object{{"present", present.flag(true)}}
-	}
-	if matcher := stringMatch(n, "_match"); matcher != nil {
-		return matcher
-	}
-	if len(n.names()) == 1 || len(n.names()) == 2 && n.get("invert_match").ok() { // the name alone
-		return object{{"present", true}}
-	}
-	return nil
 }

@@ -43,10 +43,25 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 		return Result{Differences: c.differences()}, errors.New("no rate_limits in Envoy's file that can be converted")
 	}
 	c.whole = e.filter
-	c.sampling(e.filter)
+	// The shares of requests that Envoy asks about and enforces are modes.
+	if n := e.filter.get("filter_enabled"); n.ok() {
+		if share := percent(n.get("default_value")); share < 100 {
+			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited",
+				share)
+		}
+		n.get("runtime_key")
+	}
+	c.shadow = c.portion(e.filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: here "+
+		"every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
 	for _, u := range uses {
 		before := len(c.rules)
-		c.useRules(u, e, u.service)
+		if when, ok := c.where(u.routes, e); ok {
+			for _, variant := range c.variants(u.entries) {
+				entries, only := sent(variant)
+				c.share(u, u.service.domain+"/"+sends(entries))
+				c.descriptorRules(u, entries, when.both(only), u.service)
+			}
+		}
 		if len(c.rules) == before {
 			c.report(Note, u.limit, "the service's file has no limit for its descriptors, or none with a counterpart")
 		}
@@ -88,19 +103,6 @@ func (c fromService) domain(services []*service, e *envoy) *service {
 	return services[0]
 }
 
-// sampling turns the shares of requests that Envoy asks and enforces into modes.
-func (c fromService) sampling(filter node) {
-	if n := filter.get("filter_enabled"); n.ok() {
-		if share := percent(n.get("default_value")); share < 100 {
-			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited",
-				share)
-		}
-		n.get("runtime_key")
-	}
-	c.shadow = c.portion(filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: here "+
-		"every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
-}
-
 // portion is the percentage of requests that a RuntimeFractionalPercent says: text reports one that is
 // neither none nor all.
 func (c *converter) portion(n node, text string) float64 {
@@ -125,19 +127,6 @@ func percent(n node) float64 {
 		return share / 10_000
 	}
 	return share
-}
-
-// useRules makes the rules of one rate limit.
-func (c fromService) useRules(u *use, e *envoy, s *service) {
-	when, ok := c.where(u.routes, e)
-	if !ok {
-		return
-	}
-	for _, variant := range c.variants(u.entries) {
-		entries, only := sent(variant)
-		c.share(u, s.domain+"/"+sends(entries))
-		c.descriptorRules(u, entries, when.both(only), s)
-	}
 }
 
 // share reports descriptors that two rate limits send.
@@ -176,7 +165,13 @@ func (c *converter) lacks(filter node) {
 // filterFields are the top-level fields that stand for the settings of Envoy's
 // filter.
 func (c fromService) filterFields(filter node, domain string) object {
-	redis := object{{"cluster", "redis"}, {"key_prefix", keyPrefix(domain)}}
+	prefix := strings.Map(func(r rune) rune { // as keys begin
+		if r <= ' ' || r > '~' || r == '{' || r == '}' {
+			return '_'
+		}
+		return r
+	}, domain)
+	redis := object{{"cluster", "redis"}, {"key_prefix", prefix}}
 	if timeout := filter.get("timeout").text(); timeout != "" {
 		redis = redis.with("timeout", duration(timeout))
 	}
@@ -214,21 +209,12 @@ func (c *converter) status(fields object, status node) object {
 	if code == 429 {
 		return fields
 	}
-	if !answers(code) {
+	one := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
+	if accepts(object{{"response", object{{"status", code}}}, {"rules", []any{one}}}) != nil {
 		c.report(Missing, status, "a status of %q for rejected requests: 429", status.text())
 		return fields
 	}
 	return fields.with("response", object{{"status", code}})
-}
-
-// keyPrefix is a domain as the beginning of keys.
-func keyPrefix(domain string) string {
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || r == '{' || r == '}' {
-			return '_'
-		}
-		return r
-	}, domain)
 }
 
 // duration writes Envoy's "0.020s" as Sluice's "20ms".

@@ -112,15 +112,6 @@ func (c routing) route(n node, h *virtualHost, inherited []node) *route {
 	return r
 }
 
-// withoutPort drops the port of a domain: "a:80", "a:*".
-func withoutPort(domain string) string {
-	host, port, found := strings.Cut(domain, ":")
-	if !found || strings.Contains(port, ":") { // an IPv6 address stays
-		return domain
-	}
-	return host
-}
-
 // celText writes a text between the quotes of CEL.
 var celText = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
@@ -205,8 +196,13 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 			all = append(all, u)
 			c.settings(limit)
 		}
-		if r != nil {
-			c.join(u, r, limit)
+		switch {
+		case r == nil:
+		case slices.Contains(u.routes, r):
+			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
+				"here once")
+		default:
+			u.routes = append(u.routes, r)
 		}
 	}
 	for _, limit := range e.bare {
@@ -220,16 +216,6 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		}
 	}
 	return all
-}
-
-// join adds a route to those that have a rate limit.
-func (c fromService) join(u *use, r *route, limit node) {
-	if slices.Contains(u.routes, r) {
-		c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
-			"here once")
-		return
-	}
-	u.routes = append(u.routes, r)
 }
 
 // asks is the file that a route's requests are held to; nil if it was not given.

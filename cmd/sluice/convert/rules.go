@@ -13,7 +13,12 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 	var order []string
 	groups := map[string][]leaf{}
 	for _, l := range found {
-		name := groupName(entries, l, tier)
+		name := fmt.Sprint(l.shadow || l.quota) // the same for limits that one rule can have as tiers
+		for i := range entries {
+			if i != tier {
+				name += "/" + compact(l.picks[i].is) + compact(l.picks[i].not)
+			}
+		}
 		if groups[name] == nil {
 			order = append(order, name)
 		}
@@ -54,17 +59,6 @@ func (c limiting) tierEntry(entries []entry, found []leaf) int {
 	return best
 }
 
-// groupName is the same for limits that one rule can have as tiers.
-func groupName(entries []entry, l leaf, tier int) string {
-	name := fmt.Sprint(l.shadow || l.quota)
-	for i := range entries {
-		if i != tier {
-			name += "/" + compact(l.picks[i].is) + compact(l.picks[i].not)
-		}
-	}
-	return name
-}
-
 // groupRule makes one rule of limits that differ in the tier entry's value alone.
 func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
 	first := group[0]
@@ -80,7 +74,15 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 			key, names = append(key, e.source), append(names, e.key)
 			continue
 		}
-		only, ok := valueConditions(&e, &pick)
+		exact, isExact := pick.is.(string)
+		var only conditions // for the values of the pick
+		if isExact || pick.prefix() != "" {
+			only.fields = e.is(pick.is)
+		}
+		for _, not := range pick.not {
+			only.nots = append(only.nots, e.is(not))
+		}
+		ok := e.field != "" || only.fields == nil && only.nots == nil // else match cannot see them
 		if ok {
 			when, ok = when.and(only)
 		}
@@ -89,7 +91,6 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 				"other limits alone", e.key)
 			return
 		}
-		exact, isExact := pick.is.(string)
 		switch {
 		case isExact:
 			names = append(names, exact)
@@ -105,19 +106,14 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 	}
 	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.shadow ||
 		first.quota)
-	c.add(first.node, rule, u.sources(group)...)
-}
-
-// sources are the parts that make rules for some of a use's limits.
-func (u *use) sources(group []leaf) []node {
-	from := []node{u.limit}
+	from := []node{u.limit} // what the rule is made of
 	for _, r := range u.routes {
 		from = append(from, r.node)
 	}
 	for _, l := range group {
 		from = append(from, l.node)
 	}
-	return from
+	c.add(first.node, rule, from...)
 }
 
 // assemble writes a rule with its fields in their usual order.
@@ -137,18 +133,6 @@ func assemble(name string, match object, key []any, cost any, limits field, shad
 		rule = rule.with("mode", "shadow")
 	}
 	return rule
-}
-
-// valueConditions are the conditions for the values of a pick. It reports
-// false if match cannot see them.
-func valueConditions(e *entry, pick *choice) (only conditions, ok bool) {
-	if _, isExact := pick.is.(string); isExact || pick.prefix() != "" {
-		only.fields = e.is(pick.is)
-	}
-	for _, not := range pick.not {
-		only.nots = append(only.nots, e.is(not))
-	}
-	return only, e.field != "" || only.fields == nil && only.nots == nil
 }
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an
@@ -184,16 +168,14 @@ func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (f
 	}
 	tiers := object{{"source", entries[tier].source}, {"values", values}}
 	if fallback >= 0 {
-		name := freeTier(values)
+		name := "others" // the tier of all other values
+		for values.get(name) != nil {
+			name += "_"
+		}
 		values = values.with(name, c.tierLimits(&group[fallback]))
 		tiers = object{tiers[0], {"values", values}, {"default", name}}
 	}
-	return field{"limits_by", tiers}, limited(values)
-}
-
-// limited reports whether some tier has a limit.
-func limited(values object) bool {
-	return slices.ContainsFunc(values, func(f field) bool { return f.value != "unlimited" })
+	return field{"limits_by", tiers}, slices.ContainsFunc(values, func(f field) bool { return f.value != "unlimited" })
 }
 
 func (c limiting) tierLimits(l *leaf) any {
@@ -213,13 +195,4 @@ func (c limiting) limit(l *leaf) object {
 	}
 	c.limitNames[l.name] = true
 	return l.limit.with("name", l.name)
-}
-
-// freeTier is a name for the tier of all other values.
-func freeTier(values object) string {
-	name := "others"
-	for values.get(name) != nil {
-		name += "_"
-	}
-	return name
 }

@@ -65,30 +65,25 @@ func descriptors(parent node) (all []*descriptor) {
 		detailed, byValue := n.get("detailed_metric").flag(false), n.get("value_to_metric").flag(false)
 		d.labels = detailed || byValue
 		if limit := n.get("rate_limit"); limit.ok() {
-			d.readLimit(limit)
+			d.limited, d.name = true, limit.get("name").text()
+			for _, r := range limit.get("replaces").each() {
+				r.get("name")
+				d.replaces = true
+			}
+			length, err := window(limit.get("unit").text(), limit.get("unit_multiplier").number(1))
+			requests := limit.get("requests_per_unit")
+			fixed := fixedWindow(requests.number(0), length)
+			switch {
+			case limit.get("unlimited").flag(false) || unlimited(requests):
+			case err != nil:
+				d.wrong = err
+			default:
+				d.limit = fixed
+			}
 		}
 		all = append(all, d)
 	}
 	return all
-}
-
-// readLimit reads the limit of a descriptor.
-func (d *descriptor) readLimit(n node) {
-	d.limited, d.name = true, n.get("name").text()
-	for _, r := range n.get("replaces").each() {
-		r.get("name")
-		d.replaces = true
-	}
-	length, err := window(n.get("unit").text(), n.get("unit_multiplier").number(1))
-	requests := n.get("requests_per_unit")
-	limit := fixedWindow(requests.number(0), length)
-	switch {
-	case n.get("unlimited").flag(false) || unlimited(requests):
-	case err != nil:
-		d.wrong = err
-	default:
-		d.limit = limit
-	}
 }
 
 // window is the length of some units.

@@ -103,7 +103,18 @@ func (from *converted) convert(c *console.Console) error {
 	if err != nil {
 		return &console.Failure{Code: console.Refused, Err: err}
 	}
-	if err := from.print(c, result); err != nil {
+	if from.out != "" {
+		if err := c.Write(from.out, result.JSON); err != nil {
+			return err
+		}
+		c.Warn("wrote %s\n", from.out)
+	}
+	if c.JSON() {
+		err = c.Print(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
+	} else if from.out == "" {
+		_, err = c.Out.Write(result.JSON)
+	}
+	if err != nil {
 		return err
 	}
 	isNote := func(d convert.Difference) bool {
@@ -113,21 +124,4 @@ func (from *converted) convert(c *console.Console) error {
 		return console.ErrShown
 	}
 	return nil
-}
-
-func (from *converted) print(c *console.Console, result convert.Result) error {
-	if from.out != "" {
-		if err := c.Write(from.out, result.JSON); err != nil {
-			return err
-		}
-		c.Warn("wrote %s\n", from.out)
-	}
-	if c.JSON() {
-		return c.Print(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
-	}
-	if from.out != "" {
-		return nil
-	}
-	_, err := c.Out.Write(result.JSON)
-	return err
 }

@@ -116,7 +116,8 @@ func (v validator) validateFile(c *console.Console, name string) (fileReport, er
 		return report, err
 	}
 	found, others, err := find.Configurations(name, text)
-	if v.ifPresent && err == nil && brokenJSON(found) && !bytes.Contains(text, []byte(`"rules"`)) {
+	if v.ifPresent && err == nil && len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON) &&
+		!bytes.Contains(text, []byte(`"rules"`)) {
 		err = errors.New("not JSON") // as editors' settings are not, which have comments
 	}
 	if err != nil && v.ifPresent { // a template, perhaps
@@ -137,11 +138,6 @@ func (v validator) validateFile(c *console.Console, name string) (fileReport, er
 			`with one)`
 	}
 	return report, nil
-}
-
-// brokenJSON reports whether what was found is a whole file that was meant to be JSON.
-func brokenJSON(found []find.Found) bool {
-	return len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON)
 }
 
 // checkAll reports on the configurations of a file, and on their surroundings.
@@ -208,8 +204,15 @@ func (r *fileReport) print(out *console.Console) {
 		for _, m := range c.Mistakes {
 			out.Say("%s:%d: %s\n", r.File, m.Line, m.text())
 		}
+		said := c.In + ": " + console.Count(c.Rules, "rule")
+		switch {
+		case c.Role == "bridge":
+			said = c.In + ": the bridge"
+		case c.Shadow:
+			said += ", all in shadow"
+		}
 		if len(c.Mistakes) == 0 {
-			out.Say("%s:%d: ok, %s\n", r.File, c.Line, c.summary())
+			out.Say("%s:%d: ok, %s\n", r.File, c.Line, said)
 		}
 		for _, w := range c.Warnings {
 			out.Say("%s:%d: warning: %s\n", r.File, w.Line, w.text())
@@ -226,16 +229,4 @@ func (m *mistakeReport) text() string {
 		return m.Problem
 	}
 	return m.Path + ": " + m.Problem
-}
-
-// summary says in words what a valid configuration is.
-func (c *configReport) summary() string {
-	if c.Role == "bridge" {
-		return c.In + ": the bridge"
-	}
-	said := c.In + ": " + console.Count(c.Rules, "rule")
-	if c.Shadow {
-		said += ", all in shadow"
-	}
-	return said
 }

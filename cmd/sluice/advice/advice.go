@@ -24,28 +24,24 @@ func Notes(c *config.Config) []config.Mistake {
 func Patterns(c *config.Config) (mistakes config.Mistakes) {
 	for _, e := range c.Expressions {
 		for _, p := range envoycel.Patterns(e.Text) {
-			if problem := problemOf(p); problem != "" {
-				mistakes = append(mistakes, config.Mistake{Path: e.Path, Problem: problem})
+			err := regexsize.CheckRE2(p.Text)
+			problem := "matches(" + strconv.Quote(p.Text) + "): "
+			switch bound, tooLarge := err.(regexsize.BoundError); {
+			case !p.IsLiteral:
+				problem = `the pattern of "matches" is not one text in quotes, so that nothing bounds the time it takes ` +
+					`(want one such as matches('^/v[0-9]+/'))`
+			case err == nil:
+				continue
+			case tooLarge:
+				problem += bound.Error()
+			default:
+				problem += "it is not a regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ") +
+					" (want RE2 syntax, such as '^/v[0-9]+/')"
 			}
+			mistakes = append(mistakes, config.Mistake{Path: e.Path, Problem: problem})
 		}
 	}
 	return mistakes
-}
-
-func problemOf(p envoycel.Pattern) string {
-	if !p.IsLiteral {
-		return `the pattern of "matches" is not one text in quotes, so that nothing bounds the time it takes ` +
-			`(want one such as matches('^/v[0-9]+/'))`
-	}
-	err := regexsize.CheckRE2(p.Text)
-	if err == nil {
-		return ""
-	}
-	if bound, ok := err.(regexsize.BoundError); ok {
-		return "matches(" + strconv.Quote(p.Text) + "): " + bound.Error()
-	}
-	return "matches(" + strconv.Quote(p.Text) + "): it is not a regular expression: " +
-		strings.TrimPrefix(err.Error(), "error parsing regexp: ") + " (want RE2 syntax, such as '^/v[0-9]+/')"
 }
 
 // pathAttributes are how an expression reads the path, which no one has

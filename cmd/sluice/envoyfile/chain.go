@@ -32,7 +32,7 @@ func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 		case slices.ContainsFunc(after, isWriter):
 			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want "+
 				"it before Sluice)", namespace)
-		case !slices.ContainsFunc(before, writesAnything):
+		case !slices.ContainsFunc(before, func(f *yaml.Node) bool { return slices.Contains(writeAnything, kindOf(f)) }):
 			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that "+
 				"filter before Sluice)", namespace)
 		}
@@ -64,13 +64,9 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 	}
 }
 
-// writesAnything reports whether a filter may write metadata of any name, or cannot be seen.
-func writesAnything(filter *yaml.Node) bool {
-	switch kindOf(filter) {
-	case "lua", "ext_proc", "wasm", "golang", "dynamic_modules", "ext_authz", "composite", "":
-		return true
-	}
-	return false
+// writeAnything are the kinds of filters that may write metadata of any name, or cannot be seen.
+var writeAnything = []string{
+	"lua", "ext_proc", "wasm", "golang", "dynamic_modules", "ext_authz", "composite", "",
 }
 
 // kindOf is the kind of an HTTP filter by its type, such as "jwt_authn"; "" if it comes from

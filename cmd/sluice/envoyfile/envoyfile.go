@@ -58,8 +58,16 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	l := &Limiter{found: found, cfg: cfg, around: look(found)}
 	l.checkConfiguration()
 	l.checkCluster()
-	l.checkVM()
-	l.checkPassword()
+	if find.IsBridge(found.Owner) {
+		l.note(VM, true, yamltree.Get(found.Owner, "vm_config"),
+			"the code is the bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
+	}
+	if cfg.Redis != nil && cfg.Redis.PasswordEnv != "" {
+		l.checkGiven("redis.password_env", cfg.Redis.PasswordEnv)
+	}
+	if cfg.UsesHashSecret() {
+		l.checkGiven("hash_secret_env", cfg.HashSecretEnv)
+	}
 	for _, chain := range l.around.chains {
 		filters, place := among(l.found, chain)
 		if place < 0 {
@@ -69,7 +77,16 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 		l.checkClientIP(chain)
 	}
 	l.checkBootstrap()
-	l.checkOdd()
+	for _, o := range odd {
+		if n := o.at(l); n != nil {
+			l.note(o.subject, false, n, "%s", o.problem)
+		}
+	}
+	if cfg.Redis != nil && cfg.Redis.Password != "" {
+		const path = "redis.password"
+		l.all = append(l.all, Finding{"password", false, found.LineOf(path), path, "whoever reads this file or Envoy's " +
+			"/config_dump has the password (want password_env)"})
+	}
 	for _, d := range l.around.documents { // keys that stand twice in one object
 		for _, n := range yamltree.Objects(d.Root) {
 			seen := map[string]int{}
@@ -115,7 +132,11 @@ func (l *Limiter) wrong(subject, path, problem string, args ...any) {
 
 // note reports an error or a warning about a value of the file.
 func (l *Limiter) note(subject string, isError bool, at *yaml.Node, problem string, args ...any) {
-	l.all = append(l.all, Finding{subject, isError, l.around.line(at), "", fmt.Sprintf(problem, args...)})
+	line := 1
+	if d := l.around.of[at]; d != nil {
+		line = d.Shift + at.Line
+	}
+	l.all = append(l.all, Finding{subject, isError, line, "", fmt.Sprintf(problem, args...)})
 }
 
 // surroundings are the parts of a file that the plugin needs.
@@ -145,8 +166,8 @@ func look(found *find.Found) *surroundings {
 			if yamltree.Text(n, "operation") == "MERGE" { // Istio's: the rest of the cluster is elsewhere
 				partial[yamltree.Get(n, "value")] = true
 			}
-			name := yamltree.Text(n, "name")
-			if name != "" && !partial[n] && isCluster(n) {
+			name, has := yamltree.Text(n, "name"), func(field string) bool { return yamltree.Get(n, field) != nil }
+			if name != "" && !partial[n] && !has("http_filters") && slices.ContainsFunc(clusterFields, has) {
 				if s.clusters[name] == nil {
 					s.clusters[name] = n
 				}
@@ -154,7 +175,7 @@ func look(found *find.Found) *surroundings {
 					upstream[o] = true
 				}
 			}
-			if yamltree.Get(n, "http_filters") != nil && !upstream[n] {
+			if has("http_filters") && !upstream[n] {
 				s.chains = append(s.chains, n)
 			}
 		}
@@ -162,29 +183,9 @@ func look(found *find.Found) *surroundings {
 	return s
 }
 
-// isCluster reports whether an object is a cluster of Envoy: no other object has any of these.
-func isCluster(n *yaml.Node) bool {
-	has := func(field string) bool { return yamltree.Get(n, field) != nil }
-	return !has("http_filters") && slices.ContainsFunc(clusterFields, has)
-}
-
-// clusterFields are those that only clusters have.
+// clusterFields are those that only clusters of Envoy have.
 var clusterFields = []string{
 	"load_assignment", "connect_timeout", "typed_extension_protocol_options", "upstream_config", "eds_cluster_config",
-}
-
-// line is the line in the file of an object.
-func (s *surroundings) line(n *yaml.Node) int {
-	if d := s.of[n]; d != nil {
-		return d.Shift + n.Line
-	}
-	return 1
-}
-
-// complete reports whether all clusters are in the file.
-func (s *surroundings) complete() bool {
-	return s.dump || s.bootstrap != nil && yamltree.Get(s.bootstrap, "dynamic_resources", "cds_config") == nil &&
-		yamltree.Get(s.bootstrap, "dynamic_resources", "ads_config") == nil
 }
 
 // typeOf is the name of a typed_config's type, without what stands before it.
@@ -204,7 +205,9 @@ func (l *Limiter) checkCluster() {
 		return
 	}
 	name := l.cfg.Redis.Cluster
-	cluster := l.around.clusters[name]
+	cluster, b := l.around.clusters[name], l.around.bootstrap
+	complete := l.around.dump || b != nil && yamltree.Get(b, "dynamic_resources", "cds_config") == nil &&
+		yamltree.Get(b, "dynamic_resources", "ads_config") == nil // all clusters are in the file
 	switch {
 	case cluster != nil:
 		// The bridge is a Wasm filter that is not the limiter, or a filter that a control plane sends.
@@ -228,21 +231,16 @@ func (l *Limiter) checkCluster() {
 			l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
 				"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
 		}
-	case l.around.complete():
-		l.wrong(Cluster, "redis.cluster", "Envoy has no cluster %q (want %s)", name, l.around.clusterNames())
+	case complete:
+		want, names := "one of that name, or one of ", slices.Sorted(maps.Keys(l.around.clusters))
+		switch len(names) {
+		case 0:
+			want = "one in static_resources.clusters, " + seeCluster
+		case 1:
+			want = "one of that name, or "
+		}
+		l.wrong(Cluster, "redis.cluster", "Envoy has no cluster %q (want %s)", name, want+shown.Quoted(names))
 	}
-}
-
-// clusterNames says which clusters there are.
-func (s *surroundings) clusterNames() string {
-	names := slices.Sorted(maps.Keys(s.clusters))
-	switch len(names) {
-	case 0:
-		return "one in static_resources.clusters, " + seeCluster
-	case 1:
-		return "one of that name, or " + shown.Quoted(names)
-	}
-	return "one of that name, or one of " + shown.Quoted(names)
 }
 
 // extensions are all objects in a cluster's typed_extension_protocol_options.
@@ -265,25 +263,6 @@ func (l *Limiter) checkConfiguration() {
 	}
 	l.note(Configuration, true, at, `the configuration %s (want "@type": `+
 		`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
-}
-
-// checkVM holds that the limiter's code is not the bridge.
-func (l *Limiter) checkVM() {
-	if find.IsBridge(l.found.Owner) {
-		l.note(VM, true, yamltree.Get(l.found.Owner, "vm_config"),
-			"the code is the bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
-	}
-}
-
-// checkPassword holds that the VM is given the variables that have Redis' password, and the secret
-// of keyed hashes.
-func (l *Limiter) checkPassword() {
-	if l.cfg.Redis != nil && l.cfg.Redis.PasswordEnv != "" {
-		l.checkGiven("redis.password_env", l.cfg.Redis.PasswordEnv)
-	}
-	if l.cfg.UsesHashSecret() {
-		l.checkGiven("hash_secret_env", l.cfg.HashSecretEnv)
-	}
 }
 
 // checkGiven holds that the VM is given a variable, which a field names.

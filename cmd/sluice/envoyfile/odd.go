@@ -62,20 +62,6 @@ var odd = []struct {
 	},
 }
 
-// checkOdd looks for what the table has.
-func (l *Limiter) checkOdd() {
-	for _, o := range odd {
-		if n := o.at(l); n != nil {
-			l.note(o.subject, false, n, "%s", o.problem)
-		}
-	}
-	if l.cfg.Redis != nil && l.cfg.Redis.Password != "" {
-		const path = "redis.password"
-		l.all = append(l.all, Finding{"password", false, l.found.LineOf(path), path, "whoever reads this file or Envoy's " +
-			"/config_dump has the password (want password_env)"})
-	}
-}
-
 // inChain looks at each connection manager with the limiter, and at the limiter's filter there.
 func inChain(at func(l *Limiter, chain, filter *yaml.Node) *yaml.Node) func(*Limiter) *yaml.Node {
 	return func(l *Limiter) *yaml.Node {
@@ -200,7 +186,11 @@ func (l *Limiter) manyHops(chain, _ *yaml.Node) *yaml.Node {
 }
 
 func (l *Limiter) rawPath(chain, _ *yaml.Node) *yaml.Node {
-	if yamltree.Text(chain, "normalize_path") != "true" && l.hasRule(readsPath) {
+	if yamltree.Text(chain, "normalize_path") != "true" && l.hasRule(func(r *config.Rule) bool {
+		return matchesPath(&r.Match) || slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
+			return c.Source == config.FromPath || pathAttribute(c.Expr)
+		})
+	}) {
 		return chain
 	}
 	return nil
@@ -209,13 +199,6 @@ func (l *Limiter) rawPath(chain, _ *yaml.Node) *yaml.Node {
 // hasRule reports whether a rule that is not off is such a one.
 func (l *Limiter) hasRule(is func(*config.Rule) bool) bool {
 	return slices.ContainsFunc(l.cfg.Rules, func(r config.Rule) bool { return r.Mode != config.Off && is(&r) })
-}
-
-// readsPath reports whether a rule reads the path.
-func readsPath(r *config.Rule) bool {
-	return matchesPath(&r.Match) || slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
-		return c.Source == config.FromPath || pathAttribute(c.Expr)
-	})
 }
 
 func matchesPath(m *config.Match) bool {

@@ -54,7 +54,9 @@ type Document struct {
 // JSON file from YAML; "-" may be either.
 func Configurations(name string, text []byte) (found []Found, others []string, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if looksLikeJSON(name, text) && !json.Valid(text) {
+	ext := filepath.Ext(name)
+	isJSON := ext == ".json" || ext != ".yaml" && ext != ".yml" && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
+	if isJSON && !json.Valid(text) {
 		return []Found{Whole(text)}, nil, nil
 	}
 	f := &finder{read: &[]Document{}}
@@ -79,16 +81,6 @@ func firstOf(text []byte) *yaml.Node {
 	return nil
 }
 
-func looksLikeJSON(name string, text []byte) bool {
-	switch filepath.Ext(name) {
-	case ".json":
-		return true
-	case ".yaml", ".yml":
-		return false
-	}
-	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
-}
-
 type finder struct {
 	found  []Found
 	others []string
@@ -103,23 +95,16 @@ func (f *finder) documents(text []byte) error {
 			return err
 		}
 		*f.read = append(*f.read, Document{root, f.offset})
-		f.document(root, text)
+		switch {
+		case !isPlugin(root):
+			f.walk(root)
+		case json.Valid(text): // as it stands, with the mistakes that YAML does not keep
+			f.found = append(f.found, Found{Line: f.offset + root.Line, In: "JSON", JSON: text, root: root, offset: f.offset})
+		default:
+			f.add("YAML", root)
+		}
 	}
 	return nil
-}
-
-// document takes a document that is a configuration of the plugin itself, or
-// looks inside it.
-func (f *finder) document(root *yaml.Node, text []byte) {
-	if !isPlugin(root) {
-		f.walk(root)
-		return
-	}
-	if json.Valid(text) { // as it stands, with the mistakes that YAML does not keep
-		f.found = append(f.found, Found{Line: f.offset + root.Line, In: "JSON", JSON: text, root: root, offset: f.offset})
-		return
-	}
-	f.add("YAML", root)
 }
 
 // isPlugin reports whether an object is a whole configuration of the plugin.
@@ -133,8 +118,11 @@ func isPlugin(n *yaml.Node) bool {
 
 // walk looks for configurations in all values below n.
 func (f *finder) walk(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode {
-		f.embedded(n)
+	if n.Style == yaml.LiteralStyle && strings.Contains(n.Value, filterType) { // a file, as ConfigMaps hold them
+		inner := &finder{offset: f.offset + n.Line, read: &[]Document{}}
+		if inner.documents([]byte(n.Value)) == nil {
+			f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
+		}
 	}
 	if n.Kind == yaml.AliasNode {
 		return // found where its anchor is
@@ -166,17 +154,6 @@ func (f *finder) walk(n *yaml.Node) {
 	}
 }
 
-// embedded looks into a text that is itself a file, as ConfigMaps hold them.
-func (f *finder) embedded(n *yaml.Node) {
-	if n.Style != yaml.LiteralStyle || !strings.Contains(n.Value, filterType) {
-		return
-	}
-	inner := &finder{offset: f.offset + n.Line, read: &[]Document{}}
-	if inner.documents([]byte(n.Value)) == nil {
-		f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
-	}
-}
-
 // add takes a configuration that is written as values.
 func (f *finder) add(in string, n *yaml.Node) {
 	f.found = append(f.found, Found{Line: f.offset + n.Line, In: in, JSON: yamltree.JSON(n), root: n, offset: f.offset})
@@ -196,24 +173,19 @@ func (f *Found) LineOf(path string) int {
 	if f.root == nil || f.folded || path == "" {
 		return f.Line
 	}
-	return f.offset + lineBelow(f.root, path)
+	n, found := f.root, f.root.Line
+	for _, step := range steps.FindAllString(path, -1) {
+		child, at := stepInto(n, step)
+		if child == nil {
+			break
+		}
+		n, found = child, at
+	}
+	return f.offset + found
 }
 
 // steps are those of a path: "rules", "[0]" or `["a b"]`.
 var steps = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]|\[\d+\]|[^.\[]+`)
-
-// lineBelow follows a path as far as it leads.
-func lineBelow(n *yaml.Node, path string) int {
-	line := n.Line
-	for _, step := range steps.FindAllString(path, -1) {
-		child, at := stepInto(n, step)
-		if child == nil {
-			return line
-		}
-		n, line = child, at
-	}
-	return line
-}
 
 // stepInto is the value that one step leads to, and the line of its key.
 func stepInto(n *yaml.Node, step string) (*yaml.Node, int) {

@@ -98,8 +98,16 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 			continue
 		}
 		cfg, err := Load(found[i].JSON)
+		var mistakes config.Mistakes
+		if errors.As(err, &mistakes) {
+			var lines []string
+			for _, m := range mistakes {
+				lines = append(lines, strings.TrimPrefix(m.String(), "sluice: "))
+			}
+			return nil, console.Mistaken(s.File, lines)
+		}
 		if err != nil {
-			return nil, s.mistaken(err)
+			return nil, &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
 		}
 		all = append(all, &Limiter{found[i].JSON, cfg})
 	}
@@ -107,19 +115,6 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 		return nil, console.Usage("%s has %d configurations of the limiter (want a file with one)", s.File, len(all))
 	}
 	return all[0], nil
-}
-
-// mistaken names the file and the mistakes of its configuration.
-func (s *Source) mistaken(err error) error {
-	var mistakes config.Mistakes
-	if !errors.As(err, &mistakes) {
-		return &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
-	}
-	var lines []string
-	for _, m := range mistakes {
-		lines = append(lines, strings.TrimPrefix(m.String(), "sluice: "))
-	}
-	return console.Mistaken(s.File, lines)
 }
 
 // Request is a request as flags describe it.

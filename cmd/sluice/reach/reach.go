@@ -67,8 +67,15 @@ func covers(a, b *config.Match) bool {
 	case a.Path != nil && (b.Path == nil || !implies(b.Path, a.Path)),
 		a.Host != nil && (b.Host == nil || !implies(b.Host, a.Host)),
 		a.Expr != "" && a.Expr != b.Expr,
-		a.Methods != nil && (b.Methods == nil || !subset(b.Methods, a.Methods)),
-		a.ClientIP != nil && (b.ClientIP == nil || !within(b.ClientIP, a.ClientIP)):
+		a.Methods != nil && (b.Methods == nil || slices.ContainsFunc(b.Methods, func(method string) bool {
+			return !slices.Contains(a.Methods, method)
+		})),
+		a.ClientIP != nil && (b.ClientIP == nil || slices.ContainsFunc(b.ClientIP, func(inner ipaddr.Prefix) bool {
+			return !slices.ContainsFunc(a.ClientIP, func(outer ipaddr.Prefix) bool {
+				set := ipaddr.NewSet([]ipaddr.Prefix{outer})
+				return set.Contains(inner.Addr) && set.Contains(inner.Last())
+			})
+		})):
 		return false
 	}
 	if !allImplied(b.Headers, a.Headers) || !allImplied(b.Query, a.Query) || !allImplied(b.Cookies, a.Cookies) {
@@ -108,20 +115,6 @@ func implies(b, a *config.StringMatch) bool {
 	return b.Op != config.Regex && b.Op != config.Present && strings.Contains(b.Value, a.Value)
 }
 
-func subset(b, a []string) bool {
-	return !slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
-}
-
-// within reports whether each network of b is inside one of a.
-func within(b, a []ipaddr.Prefix) bool {
-	return !slices.ContainsFunc(b, func(inner ipaddr.Prefix) bool {
-		return !slices.ContainsFunc(a, func(outer ipaddr.Prefix) bool {
-			set := ipaddr.NewSet([]ipaddr.Prefix{outer})
-			return set.Contains(inner.Addr) && set.Contains(inner.Last())
-		})
-	})
-}
-
 // Notes says what of a configuration helps clients to get around it. It is not a mistake.
 func Notes(cfg *config.Config) (notes []config.Mistake) {
 	for i := range cfg.Rules {
@@ -133,7 +126,14 @@ func Notes(cfg *config.Config) (notes []config.Mistake) {
 			continue
 		}
 		noteEscapes(&r.Match, ".match", note)
-		noteBearers(r, note)
+		for at, all := range identities(r) { // tokens that identify, in the key and in "per"
+			for i := range all {
+				if all[i].Source == config.FromBearer {
+					note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
+						"identity of its own (a claim that jwt_authn has verified has one)")
+				}
+			}
+		}
 		if r.Settle != nil && r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
 			!slices.ContainsFunc(r.Settle.Status, func(s config.StatusRange) bool { return s.First < 400 && s.Last >= 200 }) {
 			note(".settle.status", "answers of 2xx and 3xx are not charged, and many applications answer a wrong password "+
@@ -145,18 +145,6 @@ func Notes(cfg *config.Config) (notes []config.Mistake) {
 		}
 	}
 	return notes
-}
-
-// noteBearers notes tokens that identify, in the key and in "per".
-func noteBearers(r *config.Rule, note func(path, problem string)) {
-	for at, all := range identities(r) {
-		for i := range all {
-			if all[i].Source == config.FromBearer {
-				note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
-					"identity of its own (a claim that jwt_authn has verified has one)")
-			}
-		}
-	}
 }
 
 // identities is all that says whose counters a rule is about: its key, and "per" of its limits, those of
@@ -241,11 +229,15 @@ func Odd(cfg *config.Config) (all []config.Mistake) {
 		switch {
 		case r.Exempt && takesAll(&r.Match):
 			rule.say("match", "this exempts every request from all that follows")
-		case r.Exempt && slices.ContainsFunc(r.Match.Headers, isUserAgent):
+		case r.Exempt && slices.ContainsFunc(r.Match.Headers, func(h config.NamedMatch) bool {
+			return h.Name == "user-agent"
+		}):
 			rule.say("match.headers", "clients choose their user-agent: whoever sends this one is exempt "+
 				"(want what clients "+
 				"cannot choose, such as client_ip)")
-		case !r.Exempt && chargesNothing(r):
+		case !r.Exempt && r.Tiers == nil && r.Cost.IsConstant() && r.Cost.Default == 0 &&
+			(r.Settle == nil || r.Settle.Cost == nil) &&
+			!slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Cost != nil }):
 			rule.say("cost", "a cost of 0 charges nothing, so that the rule never rejects (want 1, or \"mode\": \"off\")")
 		}
 	}
@@ -393,25 +385,12 @@ func isSecret(c *config.Component) bool {
 	return false
 }
 
-func isUserAgent(h config.NamedMatch) bool { return h.Name == "user-agent" }
-
 // takesAll reports whether a match takes every request.
 func takesAll(m *config.Match) bool {
+	has := func(v4 bool) bool { // every address of one kind
+		return slices.ContainsFunc(m.ClientIP, func(p ipaddr.Prefix) bool { return p.Bits == 0 && p.Addr.Is4() == v4 })
+	}
 	return (m.Path == nil || m.Path.Op == config.Prefix && m.Path.Value == "/") && m.Host == nil && m.Methods == nil &&
 		len(m.Headers)+len(m.Query)+len(m.Cookies) == 0 && m.Expr == "" && len(m.Not) == 0 &&
-		(m.ClientIP == nil || allAddresses(m.ClientIP))
-}
-
-// allAddresses reports whether networks hold every address.
-func allAddresses(networks []ipaddr.Prefix) bool {
-	has := func(v4 bool) bool {
-		return slices.ContainsFunc(networks, func(p ipaddr.Prefix) bool { return p.Bits == 0 && p.Addr.Is4() == v4 })
-	}
-	return has(true) && has(false)
-}
-
-// chargesNothing reports whether no request of a rule is ever charged.
-func chargesNothing(r *config.Rule) bool {
-	return r.Tiers == nil && r.Cost.IsConstant() && r.Cost.Default == 0 && (r.Settle == nil || r.Settle.Cost == nil) &&
-		!slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Cost != nil })
+		(m.ClientIP == nil || has(true) && has(false))
 }

@@ -68,7 +68,14 @@ func Envoy(o *Options) (Result, error) {
 	if len(nodes) > 0 {
 		setRedis(t, o, p, nodes)
 	}
-	t.Set(p.literal(), below(limiter, "configuration", "value")...)
+	var lines []string // as a block of text
+	for line := range strings.Lines(strings.Trim(string(p.text), "\r\n")) {
+		// JSON has no tab or line end inside its strings.
+		lines = append(lines, strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r\n"))
+	}
+	t.Set(&yaml.Node{
+		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: strings.Join(lines, "\n") + "\n",
+	}, below(limiter, "configuration", "value")...)
 	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
 	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
 	out, err := yamltree.Write(t)
@@ -232,19 +239,6 @@ func (p *plugin) connect(cluster string, sendsAuth bool) {
 func quote(s string) string {
 	text, _ := json.Marshal(s) // no string of Go fails
 	return string(text)
-}
-
-// literal is the configuration as a block of text.
-func (p *plugin) literal() *yaml.Node {
-	var lines []string
-	for line := range strings.Lines(strings.Trim(string(p.text), "\r\n")) {
-		// JSON has no tab or line end inside its strings.
-		lines = append(lines, strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r\n"))
-	}
-	return &yaml.Node{
-		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle,
-		Value: strings.Join(lines, "\n") + "\n",
-	}
 }
 
 var (

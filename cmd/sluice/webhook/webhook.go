@@ -59,21 +59,14 @@ func New(check Check) *Handler {
 	h := &Handler{check: check, ServeMux: http.NewServeMux(), looking: make(chan struct{}, atOnce)}
 	h.HandleFunc("POST /validate", h.validate)
 	h.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	h.HandleFunc("GET /metrics", h.metrics)
+	h.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { // in Prometheus' text format
+		w.Header().Set("content-type", "text/plain; version=0.0.4")
+		fmt.Fprintf(w, "# HELP sluice_webhook_reviews_total Reviews of objects, by what came of them.\n"+
+			"# TYPE sluice_webhook_reviews_total counter\n"+
+			"sluice_webhook_reviews_total{result=\"allowed\"} %d\nsluice_webhook_reviews_total{result=\"refused\"} %d\n"+
+			"sluice_webhook_reviews_total{result=\"error\"} %d\n", h.allowed.Load(), h.refused.Load(), h.errors.Load())
+	})
 	return h
-}
-
-// metrics are in Prometheus' text format.
-func (h *Handler) metrics(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("content-type", "text/plain; version=0.0.4")
-	fmt.Fprint(w, "# HELP sluice_webhook_reviews_total Reviews of objects, by what came of them.\n# TYPE "+
-		"sluice_webhook_reviews_total counter\n")
-	for _, c := range []struct {
-		result string
-		count  *atomic.Int64
-	}{{"allowed", &h.allowed}, {"refused", &h.refused}, {"error", &h.errors}} {
-		fmt.Fprintf(w, "sluice_webhook_reviews_total{result=%q} %d\n", c.result, c.count.Load())
-	}
 }
 
 // The parts of admission.k8s.io/v1 that are read and written
@@ -112,7 +105,7 @@ func (h *Handler) validate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := &counted{Reader: http.MaxBytesReader(w, r.Body, maxReview), held: &h.held}
-	defer body.release()
+	defer func() { h.held.Add(-body.mine) }()
 	text, err := io.ReadAll(body)
 	if err != nil {
 		code := http.StatusBadRequest
@@ -174,8 +167,6 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *counted) release() { c.held.Add(-c.mine) }
-
 func (h *Handler) fail(w http.ResponseWriter, code int, text string) {
 	h.errors.Add(1)
 	http.Error(w, text, code)
@@ -188,8 +179,11 @@ func (h *Handler) answer(r *request) *response {
 		return answer
 	}
 	count := values(r.Object)
-	if r.Operation == "UPDATE" && max(count, values(r.OldObject)) <= maxValues && sameSpec(r.Object, r.OldObject) {
-		return answer // a label, a status, a finalizer that is taken off
+	if r.Operation == "UPDATE" && max(count, values(r.OldObject)) <= maxValues {
+		var x, y struct{ Spec any }
+		if decode(r.Object, &x) == nil && decode(r.OldObject, &y) == nil && x.Spec != nil && reflect.DeepEqual(x.Spec, y.Spec) {
+			return answer // a label, a status, a finalizer that is taken off
+		}
 	}
 	if count > maxValues {
 		answer.Warnings = []string{fmt.Sprintf("sluice: this object has some %d values, and was not looked at (at most %d)",
@@ -216,12 +210,6 @@ func values(object []byte) (count int) {
 		count += bytes.Count(object, []byte(mark))
 	}
 	return count
-}
-
-// sameSpec reports whether two objects have one spec.
-func sameSpec(a, b json.RawMessage) bool {
-	var x, y struct{ Spec any }
-	return decode(a, &x) == nil && decode(b, &y) == nil && x.Spec != nil && reflect.DeepEqual(x.Spec, y.Spec)
 }
 
 // decode keeps numbers as they are written.

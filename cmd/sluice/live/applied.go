@@ -44,8 +44,28 @@ func request(r *config.Rule, values []string) (*explain.Request, error) {
 	}
 	req, err := explain.NewRequest(method, "http://"+host+path)
 	for i, c := range components {
-		if err == nil {
-			err = put(req, c, values[i])
+		if err != nil {
+			return nil, err
+		}
+		value := values[i]
+		switch c.Source {
+		case config.FromQuery, config.FromPath, config.FromMethod, config.FromHost:
+		case config.FromHeader:
+			err = req.AddHeader(c.Name + ": " + value)
+		case config.FromBearer:
+			if err = req.AddHeader("authorization: Bearer " + value); !bearerToken.MatchString(value) {
+				err = fmt.Errorf("%q is no token, so that nobody has it (want the token alone, without the word Bearer)", value)
+			}
+		case config.FromCookie:
+			err = req.AddHeader("cookie: " + c.Name + "=" + url.PathEscape(value))
+		case config.FromClientIP:
+			err = putAddress(req, c, value)
+		case config.FromMetadata:
+			err = req.SetProperty("metadata.filter_metadata." + strings.Join(c.Path, ".") + "=" + value)
+		case config.FromProperty:
+			err = req.SetProperty(strings.Join(c.Path, ".") + "=" + value)
+		default:
+			err = fmt.Errorf("a key with an expression: give the identity itself, --identity")
 		}
 	}
 	return req, err
@@ -96,30 +116,6 @@ func putAddress(req *explain.Request, c *config.Component, value string) error {
 		value, bits, address, bits)
 }
 
-// put sets what a component is read from, if it is not in the first line.
-func put(req *explain.Request, c *config.Component, value string) error {
-	switch c.Source {
-	case config.FromQuery, config.FromPath, config.FromMethod, config.FromHost:
-		return nil
-	case config.FromHeader:
-		return req.AddHeader(c.Name + ": " + value)
-	case config.FromBearer:
-		if !bearerToken.MatchString(value) {
-			return fmt.Errorf("%q is no token, so that nobody has it (want the token alone, without the word Bearer)", value)
-		}
-		return req.AddHeader("authorization: Bearer " + value)
-	case config.FromCookie:
-		return req.AddHeader("cookie: " + c.Name + "=" + url.PathEscape(value))
-	case config.FromClientIP:
-		return putAddress(req, c, value)
-	case config.FromMetadata:
-		return req.SetProperty("metadata.filter_metadata." + strings.Join(c.Path, ".") + "=" + value)
-	case config.FromProperty:
-		return req.SetProperty(strings.Join(c.Path, ".") + "=" + value)
-	}
-	return fmt.Errorf("a key with an expression: give the identity itself, --identity")
-}
-
 // Limits with "per" have a counter for each value within an identity.
 
 // counter is the subject of one limit: the identity, or a value within it.
@@ -146,32 +142,24 @@ func (c *Client) counters(ctx context.Context, id *Identity, set *rule.LimitSet)
 		case known && values != "":
 			all = append(all, counter{i, values})
 		case !known:
-			found, err := c.scan(ctx, c.key(id.Tag, set.KeySuffixes[i]))
-			if err != nil {
-				return nil, err
+			var found []string
+			begin := c.key(id.Tag, set.KeySuffixes[i])
+			if err := c.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
+				for _, key := range keys {
+					found = append(found, strings.TrimPrefix(key, begin))
+				}
+				return nil
+			}); err != nil {
+				return nil, c.options.explain(err)
 			}
 			id.Scanned = true
-			for _, values := range found {
+			slices.Sort(found)
+			for _, values := range slices.Compact(found) {
 				all = append(all, counter{i, values})
 			}
 		}
 	}
 	return all, nil
-}
-
-// scan finds what follows the beginning of keys.
-func (c *Client) scan(ctx context.Context, begin string) (rests []string, err error) {
-	err = c.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
-		for _, key := range keys {
-			rests = append(rests, strings.TrimPrefix(key, begin))
-		}
-		return nil
-	})
-	slices.Sort(rests)
-	if err != nil {
-		return nil, c.options.explain(err)
-	}
-	return slices.Compact(rests), nil
 }
 
 // valuesOf are the values of a limit with "per"; "" if the limit does not apply. known is false if
@@ -208,18 +196,12 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 		}
 		given = append(given, id.Per[at])
 	}
-	values, err = identityIn(per, given)
-	return values, true, err
-}
-
-// identityIn is the identity that values make in a key, as keys hold it.
-func identityIn(key []config.Component, values []string) (string, error) {
-	t, err := tagger(&config.Rule{Name: "per", Key: key}, "")
+	t, err := tagger(&config.Rule{Name: "per", Key: per}, "")
 	if err != nil {
-		return "", err
+		return "", true, err
 	}
 	t.makes = "part of an identity"
-	tag, err := t.Tag(values)
-	_, identity, _ := strings.Cut(string(tag), "|")
-	return identity, err
+	tag, err := t.Tag(given)
+	_, values, _ = strings.Cut(string(tag), "|")
+	return values, true, err
 }

@@ -48,11 +48,17 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		Protocol: 2, ContextTimeoutEnabled: true,
 	}
 	if o.TLS {
-		config, err := o.tls()
+		settings.TLSConfig = &tls.Config{ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
+	}
+	if o.TLS && o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
 		if err != nil {
 			return nil, err
 		}
-		settings.TLSConfig = config
+		settings.TLSConfig.RootCAs = x509.NewCertPool()
+		if !settings.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate (want PEM)", o.CA)
+		}
 	}
 	dial := redis.NewDialer(&redis.Options{DialTimeout: settings.DialTimeout, TLSConfig: settings.TLSConfig})
 	settings.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -78,22 +84,6 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 
 // Close ends the connection.
 func (c *Client) Close() { _ = c.redis.Close() }
-
-func (o *Options) tls() (*tls.Config, error) {
-	config := &tls.Config{ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
-	if o.CA == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(o.CA)
-	if err != nil {
-		return nil, err
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate (want PEM)", o.CA)
-	}
-	return config, nil
-}
 
 // silent are signs that the server said nothing that makes sense.
 var silent = []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"}

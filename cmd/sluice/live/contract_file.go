@@ -56,23 +56,18 @@ func (f *ContractFile) readCSV(content []byte) {
 			return
 		}
 		number, _ := r.FieldPos(0)
-		line, err := contractOf(fields)
+		if len(fields) != strings.Count(head, ",")+1 {
+			f.mistake(number, fmt.Errorf("%d fields (want %q)", len(fields), head))
+			continue
+		}
+		line := ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
+		if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
+			line.Identity = inner[:len(inner)-1]
+		} else {
+			line.Values, err = splitValues(fields[1])
+		}
 		f.take(number, line, err)
 	}
-}
-
-// contractOf reads the fields of a line of CSV.
-func contractOf(fields []string) (l ContractLine, err error) {
-	if len(fields) != strings.Count(head, ",")+1 {
-		return l, fmt.Errorf("%d fields (want %q)", len(fields), head)
-	}
-	l = ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
-	if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
-		l.Identity = inner[:len(inner)-1]
-	} else {
-		l.Values, err = splitValues(fields[1])
-	}
-	return l, err
 }
 
 // splitValues reads values that are joined and escaped as in keys.
@@ -88,20 +83,6 @@ func splitValues(joined string) (values []string, err error) {
 		values = append(values, value)
 	}
 	return values, nil
-}
-
-// life is how long a line's setting lasts; 0: without end.
-func (l *ContractLine) life() (d time.Duration, err error) {
-	if l.For == "" {
-		return 0, nil
-	}
-	if d, err = duration.Parse(l.For); err != nil {
-		return 0, fmt.Errorf("for: %w", err)
-	}
-	if d < time.Millisecond {
-		return 0, errors.New("for: want at least 1ms, or nothing for an override without end")
-	}
-	return d, nil
 }
 
 // lineIn reads the object in a line of JSON.
@@ -218,38 +199,36 @@ func (f *ContractFile) take(number int, line ContractLine, err error) {
 
 // contract is what a line says.
 func (f *ContractFile) contract(line *ContractLine) (Contract, error) {
-	life, err := line.life()
-	if err != nil {
-		return Contract{}, err
+	life := time.Duration(0) // without end
+	if line.For != "" {
+		var err error
+		if life, err = duration.Parse(line.For); err != nil {
+			return Contract{}, fmt.Errorf("for: %w", err)
+		}
+		if life < time.Millisecond {
+			return Contract{}, errors.New("for: want at least 1ms, or nothing for an override without end")
+		}
 	}
-	t, err := f.tagger(line.Rule)
-	if err != nil {
-		return Contract{}, err
+	t, known := f.taggers[line.Rule]
+	if !known {
+		var err error
+		if t, err = NewTagger(f.limiter.Config, line.Rule); err != nil {
+			return Contract{}, err
+		}
+		if !t.Rule.Overrides {
+			return Contract{}, fmt.Errorf("rule %q: %w", line.Rule, ErrOverrides)
+		}
+		f.taggers[line.Rule] = t
 	}
 	tag := t.TagOf(line.Identity)
 	if line.Identity == "" {
+		var err error
 		if tag, err = t.Tag(line.Values); err != nil {
 			return Contract{}, err
 		}
 	}
 	setting := Setting{Tag: string(tag), Value: line.Setting, Life: life}
 	return Contract{line.Rule, setting}, CheckSetting(line.Setting, t.Any)
-}
-
-// tagger is the rule that a line names.
-func (f *ContractFile) tagger(name string) (*Tagger, error) {
-	if t, ok := f.taggers[name]; ok {
-		return t, nil
-	}
-	t, err := NewTagger(f.limiter.Config, name)
-	if err != nil {
-		return nil, err
-	}
-	if !t.Rule.Overrides {
-		return nil, fmt.Errorf("rule %q: %w", name, ErrOverrides)
-	}
-	f.taggers[name] = t
-	return t, nil
 }
 
 // ErrOverrides is of a rule that no contract changes.

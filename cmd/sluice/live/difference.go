@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -44,7 +43,14 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	}
 	f := ReadContracts(s.limiter, content)
 	if len(f.Mistakes) > 0 {
-		return nil, s.tellMistakes(file, f.Mistakes)
+		if s.JSON() {
+			return nil, cmp.Or(s.Print(map[string]any{"file": file, "mistakes": f.Mistakes}), console.ErrShown)
+		}
+		for _, m := range f.Mistakes {
+			s.Warn("%s:%d: %s\n", file, m.Line, m.Text)
+		}
+		s.Warn("sluice: nothing is written: the file has %s\n", console.Count(len(f.Mistakes), "mistake"))
+		return nil, console.ErrShown
 	}
 	var tags []string
 	for i := range f.Contracts {
@@ -58,10 +64,24 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	for i := range f.Contracts {
 		d.compare(&f.Contracts[i], found[i])
 	}
-	if prune {
-		err = s.prune(ctx, d, f)
+	if !prune {
+		return d, nil
 	}
-	return d, console.Redis(err)
+	for name, t := range f.Rules() { // what they have in force, and the file has not
+		all, err := s.client.Overrides(ctx, s.limiter.Config, name)
+		if err != nil {
+			return nil, console.Redis(err)
+		}
+		for i := range all {
+			o := &all[i]
+			if tag := string(t.TagOf(o.Identity)); !f.Has(tag) {
+				d.Removed++
+				d.Changes = append(d.Changes, change{Change: "removed", Rule: name, Identity: o.Identity, Was: o.Value})
+				d.writes = append(d.writes, Setting{Tag: tag})
+			}
+		}
+	}
+	return d, nil
 }
 
 // compare notes what is to be done for one identity. The time of an override that ends begins anew.
@@ -94,46 +114,6 @@ func lastingFor(setting string, micros int64) string {
 		return setting + " for " + console.Wait(micros)
 	}
 	return setting
-}
-
-// prune notes what the rules of the file have in force, and the file has not.
-func (s *session) prune(ctx context.Context, d *difference, f *ContractFile) error {
-	for name, t := range f.Rules() {
-		all, err := s.client.Overrides(ctx, s.limiter.Config, name)
-		if err != nil {
-			return err
-		}
-		for i := range all {
-			o := &all[i]
-			tag := string(t.TagOf(o.Identity))
-			if f.Has(tag) {
-				continue
-			}
-			d.Removed++
-			d.Changes = append(d.Changes, change{
-				Change: "removed", Rule: name, Identity: o.Identity, Was: o.Value,
-			})
-			d.writes = append(d.writes, Setting{Tag: tag})
-		}
-	}
-	return nil
-}
-
-// tellMistakes lists the mistakes of a file.
-func (s *session) tellMistakes(file string, mistakes []LineMistake) error {
-	if s.JSON() {
-		if err := s.Print(map[string]any{"file": file, "mistakes": mistakes}); err != nil {
-			return err
-		}
-		return console.ErrShown
-	}
-	var all strings.Builder
-	for _, m := range mistakes {
-		fmt.Fprintf(&all, "%s:%d: %s\n", file, m.Line, m.Text)
-	}
-	s.Warn("%s", all.String())
-	s.Warn("sluice: nothing is written: the file has %s\n", console.Count(len(mistakes), "mistake"))
-	return console.ErrShown
 }
 
 var signs = map[string]string{"added": "+", "changed": "~", "removed": "-"}
@@ -245,21 +225,16 @@ func exportCommand(c *console.Console) *cobra.Command {
 		}
 		var lines []ContractLine
 		for i := range all {
-			lines = append(lines, lineOf(tagger, &all[i]))
+			o := &all[i]
+			line := ContractLine{Rule: tagger.Rule.Name, Setting: o.Value, Values: tagger.Values(o.Identity)}
+			if line.Values == nil && len(tagger.Rule.Key) > 0 {
+				line.Identity = shown.Cell(o.Identity) // what has no line is left out by the plugin, too
+			}
+			if o.ForMicros > 0 {
+				line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond).String()
+			}
+			lines = append(lines, line)
 		}
 		return WriteContracts(s.Out, lines, s.JSON())
 	})
-}
-
-// lineOf is the line of a file that an override in force is. What has no line is left out by the
-// plugin, too.
-func lineOf(t *Tagger, o *Overridden) ContractLine {
-	line := ContractLine{Rule: t.Rule.Name, Setting: o.Value}
-	if line.Values = t.Values(o.Identity); line.Values == nil && len(t.Rule.Key) > 0 {
-		line.Identity = shown.Cell(o.Identity)
-	}
-	if o.ForMicros > 0 {
-		line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond).String()
-	}
-	return line
 }

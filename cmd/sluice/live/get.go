@@ -61,10 +61,15 @@ of its limits, and what would happen to the request now.`,
 	command.Flags().StringVar(&pasted, "request", "",
 		`what a request left: the filter state wasm.sluice.rejected, or a 429's body; "-" is standard input`)
 	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+		// A method and a URL, or a URL alone, is a request, unless a rule has that name and a value.
+		isRule := slices.ContainsFunc(s.limiter.Config.Rules, func(r config.Rule) bool {
+			return len(args) > 0 && r.Name == args[0]
+		})
+		isURL := !isRule && (len(args) == 1 || len(args) == 2) && strings.Contains(args[len(args)-1], "://")
 		switch {
 		case pasted != "":
 			return s.getPasted(ctx, pasted, args)
-		case isRequest(s.limiter.Config, args):
+		case isURL && (len(args) == 1 || method.MatchString(args[0])):
 			return s.getRequest(ctx, &request, args)
 		}
 		return s.getIdentity(ctx, args)
@@ -72,14 +77,6 @@ of its limits, and what would happen to the request now.`,
 }
 
 var method = regexp.MustCompile(`^[A-Z]+$`)
-
-// isRequest reports whether the arguments are a method and a URL, or a URL alone, and no rule and
-// a value.
-func isRequest(cfg *config.Config, args []string) bool {
-	isRule := slices.ContainsFunc(cfg.Rules, func(r config.Rule) bool { return r.Name == args[0] })
-	return !isRule && len(args) <= 2 && strings.Contains(args[len(args)-1], "://") &&
-		(len(args) == 1 || method.MatchString(args[0]))
-}
 
 // getIdentity prints the state of the identity that the arguments name.
 func (s *session) getIdentity(ctx context.Context, args []string) error {
@@ -96,7 +93,27 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 	}
 	s.Say("%s\n", found.Tag)
 	if len(found.Limits) > 0 {
-		if err := s.Table(statusRows(found.Limits)); err != nil {
+		head := []string{"LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}
+		tiers := found.Limits[0].Tier != ""
+		if tiers {
+			head = append([]string{"TIER"}, head...)
+		}
+		rows := [][]string{head}
+		for _, l := range found.Limits {
+			name := l.Name
+			if l.Per != "" {
+				name += " of " + console.Identity(l.Per)
+			}
+			row := []string{
+				name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros),
+				console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit),
+			}
+			if tiers {
+				row = append([]string{l.Tier}, row...)
+			}
+			rows = append(rows, row)
+		}
+		if err := s.Table(rows); err != nil {
 			return err
 		}
 	}
@@ -234,7 +251,12 @@ func (p *pastedRejection) ruleOf(cfg *config.Config) (string, error) {
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		blocks := limit == "" && (r.Overrides || r.Penalty != nil)
-		if blocks || limit != "" && hasLimit(r, limit) {
+		for _, limits := range r.Lists { // in any tier
+			if slices.ContainsFunc(limits, func(l config.Limit) bool { return limit != "" && l.Name == limit }) {
+				blocks = true
+			}
+		}
+		if blocks {
 			names = append(names, r.Name)
 		}
 	}
@@ -245,16 +267,6 @@ func (p *pastedRejection) ruleOf(cfg *config.Config) (string, error) {
 		return "", fmt.Errorf("--request: no rule of this configuration has a limit %q", limit)
 	}
 	return "", fmt.Errorf("--request: it may be about any of the rules %q: give the rule and --identity", names)
-}
-
-// hasLimit reports whether a rule has a limit of this name, in any tier.
-func hasLimit(r *config.Rule, name string) bool {
-	for _, limits := range r.Lists {
-		if slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Name == name }) {
-			return true
-		}
-	}
-	return false
 }
 
 // summary says in words when the identity may go again.
@@ -303,26 +315,4 @@ func lasting(o *Override) string {
 		return ", without end"
 	}
 	return " for another " + console.Wait(o.ForMicros)
-}
-
-func statusRows(limits []Status) [][]string {
-	head := []string{"LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}
-	tiers := limits[0].Tier != ""
-	if tiers {
-		head = append([]string{"TIER"}, head...)
-	}
-	rows := [][]string{head}
-	for _, l := range limits {
-		what := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
-		name := l.Name
-		if l.Per != "" {
-			name += " of " + console.Identity(l.Per)
-		}
-		row := []string{name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), what}
-		if tiers {
-			row = append([]string{l.Tier}, row...)
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -83,13 +83,6 @@ func find(cfg *config.Config, name string) (*config.Rule, error) {
 	return nil, fmt.Errorf("no rule %q (want one of %s)", name, shown.Quoted(names))
 }
 
-// alone is a configuration of one rule that applies to everything.
-func alone(r *config.Rule) *config.Config {
-	only := *r
-	only.Match, only.Mode = config.Match{}, config.Enforce
-	return &config.Config{Rules: []config.Rule{only}}
-}
-
 // Applied is the identity of a request that a rule applies to. It keeps nothing of applied.
 func Applied(c *config.Rule, tier string, applied *rule.Applied) *Identity {
 	return &Identity{
@@ -126,7 +119,9 @@ func Tagged(cfg *config.Config, name, tier, identity string) (*Identity, error) 
 
 // choose finds the limits: the tier's that is named, that the request has, or all.
 func (id *Identity) choose(tier string, req *explain.Request) error {
-	set, err := rule.Compile(alone(id.Rule), nil)
+	alone := *id.Rule // in a configuration of its own, where it applies to everything
+	alone.Match, alone.Mode = config.Match{}, config.Enforce
+	set, err := rule.Compile(&config.Config{Rules: []config.Rule{alone}}, nil)
 	if err != nil {
 		return err
 	}
@@ -138,14 +133,17 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		id.Sets = []Set{{Limits: set.LimitSets[0]}}
 		return nil
 	}
-	if tier == "" && req != nil && tiersByKey(id.Rule) {
+	isSource := func(c config.Component) bool { return same(&c, &tiers.Source) }
+	if tier == "" && req != nil && slices.ContainsFunc(id.Rule.Key, isSource) {
 		var m rule.Matcher
 		if applied, _ := set.Apply(req, &m); len(applied) == 1 {
 			tier = explain.TierOf(tiers, applied[0].Limits)
 		}
 	}
 	if tier == "" && tiers.Source.Source == config.FromConstant {
-		tier = constantTier(tiers)
+		if tier = tiers.Source.Value; !slices.Contains(tiers.Names(), tier) { // all requests have it, but for overrides
+			tier = tiers.Default
+		}
 	}
 	next := 0
 	for i := range tiers.Values {
@@ -165,19 +163,6 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, shown.Quoted(tiers.Names()))
 	}
 	return nil
-}
-
-// constantTier is the tier that all requests have, but for overrides.
-func constantTier(t *config.Tiers) string {
-	if slices.Contains(t.Names(), t.Source.Value) {
-		return t.Source.Value
-	}
-	return t.Default
-}
-
-// tiersByKey reports whether a value of the key chooses the tier.
-func tiersByKey(r *config.Rule) bool {
-	return slices.ContainsFunc(r.Key, func(c config.Component) bool { return same(&c, &r.Tiers.Source) })
 }
 
 // same reports whether two components read the same thing.

@@ -21,8 +21,10 @@ import (
 
 // Commands are the commands that ask Redis.
 func Commands(c *console.Console) []*cobra.Command {
+	block := set(c, new(Flags), "block", "Reject all requests of an identity", "Block is override --to block.",
+		func() (string, error) { return "block", nil })
 	return []*cobra.Command{
-		getCommand(c), resetCommand(c), overrideCommand(c), blockCommand(c), unblockCommand(c), topCommand(c),
+		getCommand(c), resetCommand(c), overrideCommand(c), block, unblockCommand(c), topCommand(c),
 	}
 }
 

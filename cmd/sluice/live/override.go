@@ -61,36 +61,28 @@ func overrideCommand(c *console.Console) *cobra.Command {
 	var limits []string
 	command := set(c, f, "override", "Change an identity's limits: a tier, numbers, a factor, free or block",
 		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a "+
-			"second. Unblock removes it.", func() (string, error) { return settingOf(to, f.gets, limits) })
+			"second. Unblock removes it.", func() (string, error) {
+			given := 0
+			for _, is := range []bool{to != "", f.gets != "", len(limits) > 0} {
+				if is {
+					given++
+				}
+			}
+			switch {
+			case given != 1:
+				return "", errors.New("want one of --to, --tier and --limit")
+			case f.gets != "":
+				return override.TierPrefix + f.gets, nil
+			case len(limits) > 0:
+				return NumbersSetting(limits)
+			}
+			return to, nil
+		})
 	command.Flags().StringVar(&to, "to", "", "block, free, or a factor such as x2 or x0.5")
 	command.Flags().StringArrayVar(&limits, "limit", nil,
 		"LIMIT=UNITS or LIMIT=UNITS/BURST: absolute numbers for a limit, by its policy name; may repeat")
 	command.AddCommand(overrideListCommand(c), importCommand(c), exportCommand(c), diffCommand(c))
 	return command
-}
-
-// settingOf is the setting that flags say.
-func settingOf(to, tier string, limits []string) (string, error) {
-	given := 0
-	for _, is := range []bool{to != "", tier != "", len(limits) > 0} {
-		if is {
-			given++
-		}
-	}
-	switch {
-	case given != 1:
-		return "", errors.New("want one of --to, --tier and --limit")
-	case tier != "":
-		return override.TierPrefix + tier, nil
-	case len(limits) > 0:
-		return NumbersSetting(limits)
-	}
-	return to, nil
-}
-
-func blockCommand(c *console.Console) *cobra.Command {
-	return set(c, new(Flags), "block", "Reject all requests of an identity", "Block is override --to block.",
-		func() (string, error) { return "block", nil })
 }
 
 func overrideListCommand(c *console.Console) *cobra.Command {
@@ -117,40 +109,31 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		if err != nil {
 			return console.Redis(err)
 		}
-		return s.printOverrides(all)
+		if s.JSON() {
+			return s.Print(map[string]any{"overrides": append([]Overridden{}, all...)})
+		}
+		if len(all) == 0 {
+			s.Say("no override is in force\n")
+			return nil
+		}
+		rows := [][]string{{"RULE", "IDENTITY", "OVERRIDE", "FOR ANOTHER", "REASON"}}
+		for i := range all {
+			o := &all[i]
+			left, value, valid := "(without end)", o.Value, override.Parse(o.Value).Kind != override.Nonsense
+			if o.ForMicros >= 0 {
+				left = console.Wait(o.ForMicros)
+			}
+			if o.Rule != "" {
+				id, err := Tagged(s.limiter.Config, o.Rule, "", o.Identity)
+				valid = err == nil && CheckSetting(o.Value, id) == nil
+			}
+			if !valid {
+				value += " (not valid)"
+			}
+			rows = append(rows, []string{cmp.Or(o.Rule, "(unknown)"), console.Identity(o.Identity), value, left, o.Reason})
+		}
+		return s.Table(rows)
 	})
-}
-
-// isValid reports whether an override means anything for its rule.
-func (s *session) isValid(o *Overridden) bool {
-	if o.Rule == "" {
-		return override.Parse(o.Value).Kind != override.Nonsense
-	}
-	id, err := Tagged(s.limiter.Config, o.Rule, "", o.Identity)
-	return err == nil && CheckSetting(o.Value, id) == nil
-}
-
-func (s *session) printOverrides(all []Overridden) error {
-	if s.JSON() {
-		return s.Print(map[string]any{"overrides": append([]Overridden{}, all...)})
-	}
-	if len(all) == 0 {
-		s.Say("no override is in force\n")
-		return nil
-	}
-	rows := [][]string{{"RULE", "IDENTITY", "OVERRIDE", "FOR ANOTHER", "REASON"}}
-	for i := range all {
-		o := &all[i]
-		left, value := "(without end)", o.Value
-		if o.ForMicros >= 0 {
-			left = console.Wait(o.ForMicros)
-		}
-		if !s.isValid(o) {
-			value += " (not valid)"
-		}
-		rows = append(rows, []string{cmp.Or(o.Rule, "(unknown)"), console.Identity(o.Identity), value, left, o.Reason})
-	}
-	return s.Table(rows)
 }
 
 // changed is the output of the commands that change something.

@@ -37,23 +37,6 @@ type asking struct {
 	life          *redis.DurationCmd
 }
 
-// answer is the override; nil if there is none.
-func (a *asking) answer() (*Override, error) {
-	switch err := a.value.Err(); {
-	case errors.Is(err, redis.Nil):
-		return nil, nil
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &Override{Value: otherType, ForMicros: -1}, nil
-	case err != nil:
-		return nil, err
-	}
-	o := &Override{Value: a.value.Val(), ForMicros: -1, Reason: a.reason.Val()}
-	if a.life.Val() > 0 {
-		o.ForMicros = a.life.Val().Microseconds()
-	}
-	return o, nil
-}
-
 // overridesAt reads the overrides at keys, in their order; nil where there is none.
 func (c *Client) overridesAt(ctx context.Context, names []string) (all []*Override, err error) {
 	for some := range slices.Chunk(names, pipelined) {
@@ -64,10 +47,19 @@ func (c *Client) overridesAt(ctx context.Context, names []string) (all []*Overri
 			}
 			return nil
 		})
-		for i := range replies {
-			o, err := replies[i].answer()
-			if err != nil {
+		for _, r := range replies {
+			var o *Override
+			switch err := r.value.Err(); {
+			case errors.Is(err, redis.Nil):
+			case redis.HasErrorPrefix(err, "WRONGTYPE"):
+				o = &Override{Value: otherType, ForMicros: -1}
+			case err != nil:
 				return nil, err
+			default:
+				o = &Override{Value: r.value.Val(), ForMicros: -1, Reason: r.reason.Val()}
+				if r.life.Val() > 0 {
+					o.ForMicros = r.life.Val().Microseconds()
+				}
 			}
 			all = append(all, o)
 		}
@@ -166,22 +158,18 @@ func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string)
 		return err
 	})
 	for i := range all {
-		all[i].name(cfg)
+		o := &all[i]
+		o.Identity, _ = identityOf(o.Key, "")
+		for j := range cfg.Rules {
+			r := &cfg.Rules[j]
+			if identity, ok := identityOf(o.Key, rule.TagPrefix(r.Name)); ok && !r.Exempt {
+				o.Rule, o.Identity = r.Name, identity
+				break
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b Overridden) int { return strings.Compare(a.Key, b.Key) })
 	return all, c.options.explain(err)
-}
-
-// name finds the rule and the identity of a key.
-func (o *Overridden) name(cfg *config.Config) {
-	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
-		if identity, ok := identityOf(o.Key, rule.TagPrefix(r.Name)); ok && !r.Exempt {
-			o.Rule, o.Identity = r.Name, identity
-			return
-		}
-	}
-	o.Identity, _ = identityOf(o.Key, "")
 }
 
 // Top is an identity and its limit that is used most.
@@ -318,24 +306,20 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		if err != nil {
 			return console.Redis(err)
 		}
-		return s.printTop(top)
+		if s.JSON() {
+			return s.Print(map[string]any{"identities": append([]Top{}, top...)})
+		}
+		if len(top) == 0 {
+			s.Say("no identity has used anything\n")
+			return nil
+		}
+		rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
+		for _, t := range top {
+			rows = append(rows, []string{
+				console.Identity(t.Identity), console.Whole(t.Used), console.Units(console.Whole(t.Capacity), t.Unit),
+				console.Wait(t.ResetMicros), t.Name,
+			})
+		}
+		return s.Table(rows)
 	})
-}
-
-func (s *session) printTop(top []Top) error {
-	if s.JSON() {
-		return s.Print(map[string]any{"identities": append([]Top{}, top...)})
-	}
-	if len(top) == 0 {
-		s.Say("no identity has used anything\n")
-		return nil
-	}
-	rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
-	for _, t := range top {
-		rows = append(rows, []string{
-			console.Identity(t.Identity), console.Whole(t.Used), console.Units(console.Whole(t.Capacity), t.Unit),
-			console.Wait(t.ResetMicros), t.Name,
-		})
-	}
-	return s.Table(rows)
 }

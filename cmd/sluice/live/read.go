@@ -87,7 +87,11 @@ func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (
 	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range sent {
 			q := &sent[i]
-			q.reply = p.Eval(ctx, q.plan.Script().Source, q.keys(c), q.args...)
+			var keys []string // of the limits, and of never
+			for _, k := range q.counters {
+				keys = append(keys, c.key(q.id.Tag, k.suffix(q.set.Limits)))
+			}
+			q.reply = p.Eval(ctx, q.plan.Script().Source, append(keys, c.key(q.id.Tag, noSuffix)), q.args...)
 		}
 		return nil
 	})
@@ -253,14 +257,6 @@ func Values(args []string) (values []any) {
 		values = append(values, a)
 	}
 	return values
-}
-
-// keys are those of the question's limits, and of never.
-func (q *question) keys(c *Client) (keys []string) {
-	for _, k := range q.counters {
-		keys = append(keys, c.key(q.id.Tag, k.suffix(q.set.Limits)))
-	}
-	return append(keys, c.key(q.id.Tag, noSuffix))
 }
 
 // read makes statuses of the reply.

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
@@ -202,24 +201,17 @@ func (r *RuleState) rows() (rows [][]string) {
 		if l.Cost != 1 {
 			what += fmt.Sprintf(", cost %d", l.Cost)
 		}
-		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), r.now(l), what)
+		now := "rejects"
+		switch {
+		case l.RetryMicros == 0:
+			now = "admits"
+		case l.RetryMicros > 0 && l.Window != "":
+			now += " for " + console.Wait(l.RetryMicros)
+		}
+		if r.Mode == "shadow" {
+			now += ", in shadow"
+		}
+		add(l.Name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros), now, what)
 	}
 	return rows
-}
-
-// now says what a limit makes of the request.
-func (r *RuleState) now(l *Status) string {
-	var words []string
-	switch {
-	case l.RetryMicros == 0:
-		words = append(words, "admits")
-	case l.RetryMicros < 0 || l.Window == "":
-		words = append(words, "rejects")
-	default:
-		words = append(words, "rejects for "+console.Wait(l.RetryMicros))
-	}
-	if r.Mode == "shadow" {
-		words = append(words, "in shadow")
-	}
-	return strings.Join(words, ", ")
 }

@@ -3,6 +3,8 @@ package live
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +69,9 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	if !prune {
 		return d, nil
 	}
-	for name, t := range f.Rules() { // what they have in force, and the file has not
+	rules := f.Rules()
+	for _, name := range slices.Sorted(maps.Keys(rules)) { // what they have in force, and the file has not
+		t := rules[name]
 		all, err := s.client.Overrides(ctx, s.limiter.Config, name)
 		if err != nil {
 			return nil, console.Redis(err)

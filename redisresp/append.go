@@ -10,7 +10,10 @@ import (
 //
 // https://redis.io/docs/latest/develop/reference/protocol-spec/#arrays
 func AppendArray(dst []byte, n int) []byte {
-	return appendHead(dst, '*', n)
+	digits := countDigits(uint64(n))
+	dst = extend(dst, len("*")+digits+len("\r\n"))
+	writeHead(dst, '*', digits, n)
+	return dst
 }
 
 // AppendBulk appends b as a bulk string: its length in bytes, then the bytes
@@ -62,13 +65,6 @@ func appendBulk(dst []byte, n int) (longer []byte, body int) {
 	writeHead(dst[:body], '$', digits, n)
 	dst[end], dst[end+1] = '\r', '\n'
 	return dst, body
-}
-
-func appendHead(dst []byte, kind byte, n int) []byte {
-	digits := countDigits(uint64(n))
-	dst = extend(dst, 1+digits+len("\r\n"))
-	writeHead(dst, kind, digits, n)
-	return dst
 }
 
 // extend makes dst n bytes longer, which have to be written.

@@ -1,5 +1,7 @@
 package redisresp
 
+import "cmp"
+
 // Outcome says whether bytes are a reply.
 type Outcome byte
 
@@ -50,7 +52,11 @@ const maxIntegers = 16
 
 // NewDecoder makes a Decoder for one connection.
 func NewDecoder(limits Limits) *Decoder {
-	d := &Decoder{limits: limits.withDefaults()}
+	limits.Bytes = cmp.Or(limits.Bytes, defaultBytes)
+	limits.Line = cmp.Or(limits.Line, defaultLine)
+	limits.Elements = cmp.Or(limits.Elements, defaultElements)
+	limits.Depth = min(cmp.Or(limits.Depth, defaultDepth), MaxDepth)
+	d := &Decoder{limits: limits}
 	d.Reset()
 	return d
 }
@@ -79,8 +85,30 @@ func (d *Decoder) Decode(buf []byte) (reply Reply, n int, outcome Outcome) {
 	for {
 		start := d.at.pos
 		el, outcome, err := d.at.next(buf, &d.limits)
-		if outcome == Complete {
-			err = d.open(el)
+		if outcome == Complete && !d.started {
+			d.started, d.top = true, el
+		}
+		switch isArray := el.kind == Array; {
+		case outcome != Complete:
+		case isArray && d.depth == d.limits.Depth:
+			err = ErrTooDeep
+		case isArray && el.n > int64(d.elements):
+			err = ErrTooMany
+		case isArray && el.n > 0:
+			d.elements -= int(el.n)
+			d.left[d.depth] = uint32(el.n)
+			d.depth++
+		default: // it may close arrays that it completes
+			if el.kind == Integer && d.depth == 1 && d.read < maxIntegers {
+				d.integers[d.read] = el.n
+				d.read++
+			}
+			for d.depth > 0 {
+				if d.left[d.depth-1]--; d.left[d.depth-1] > 0 {
+					break
+				}
+				d.depth--
+			}
 		}
 		if err != nil {
 			d.fault = SyntaxError{Offset: start, Err: err}
@@ -156,39 +184,6 @@ func (d *Decoder) Err() error {
 		return nil
 	}
 	return &d.fault
-}
-
-// open takes an element into account: an array with elements opens, anything
-// else may close those it completes.
-func (d *Decoder) open(el element) error {
-	if !d.started {
-		d.started, d.top = true, el
-	}
-	if el.kind == Array {
-		if d.depth == d.limits.Depth {
-			return ErrTooDeep
-		}
-		if el.n > int64(d.elements) {
-			return ErrTooMany
-		}
-		d.elements -= int(el.n)
-		if el.n > 0 {
-			d.left[d.depth] = uint32(el.n)
-			d.depth++
-			return nil
-		}
-	}
-	if el.kind == Integer && d.depth == 1 && d.read < maxIntegers {
-		d.integers[d.read] = el.n
-		d.read++
-	}
-	for d.depth > 0 {
-		if d.left[d.depth-1]--; d.left[d.depth-1] > 0 {
-			break
-		}
-		d.depth--
-	}
-	return nil
 }
 
 func (d *Decoder) nextReply() {

@@ -50,13 +50,33 @@ func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
 	}
 	el.end = c.line
 	behind := c.line + len("\r\n")
+	line := buf[el.start:el.end]
+	negative := len(line) > 0 && line[0] == '-'
+	var n uint64
 	switch el.kind {
-	case Integer:
-		el.n, err = parseInteger(buf[el.start:el.end])
-	case Bulk, Array:
-		el.n, err = parseLength(buf[el.start:el.end])
-		if err == nil && el.n < 0 {
-			el.kind, el.n = Null, 0
+	case Integer: // [<+|->]<value>
+		limit := uint64(math.MaxInt64)
+		if negative {
+			limit++
+		}
+		if negative || len(line) > 0 && line[0] == '+' {
+			line = line[1:]
+		}
+		n, err = parseDecimal(line, limit)
+		if el.n = int64(n); negative {
+			el.n = -el.n // also right for the smallest int64
+		}
+	case Bulk, Array: // a length or count, or the -1 of null
+		switch {
+		case string(line) == "-1":
+			el.kind = Null
+		case negative && len(line) > 1:
+			if _, err = parseDecimal(line[1:], math.MaxInt64); err == nil {
+				err = ErrNegative
+			}
+		default:
+			n, err = parseDecimal(line, math.MaxInt64)
+			el.n = int64(n)
 		}
 	}
 	if err != nil {
@@ -64,7 +84,18 @@ func (c *cursor) next(buf []byte, l *Limits) (element, Outcome, error) {
 	}
 	switch el.kind {
 	case Bulk:
-		return c.body(buf, l, el, behind)
+		if el.n > int64(l.Bytes-behind-len("\r\n")) {
+			return element{}, Malformed, ErrTooLarge
+		}
+		el.start, el.end, el.n = behind, behind+int(el.n), 0
+		c.need = el.end + len("\r\n")
+		if len(buf) < c.need {
+			return element{}, Incomplete, nil
+		}
+		if buf[el.end] != '\r' || buf[el.end+1] != '\n' {
+			return element{}, Malformed, ErrBulkEnd
+		}
+		behind = c.need
 	case Array:
 		el.start, el.end = behind, behind
 	}
@@ -136,56 +167,6 @@ func (c *cursor) findLineEnd(buf []byte, l *Limits) (Outcome, error) {
 		return Malformed, ErrLine
 	}
 	return Complete, nil
-}
-
-// body scans the el.n bytes of a bulk string that begin at start.
-func (c *cursor) body(buf []byte, l *Limits, el element, start int) (element, Outcome, error) {
-	if el.n > int64(l.Bytes-start-len("\r\n")) {
-		return element{}, Malformed, ErrTooLarge
-	}
-	el.start, el.end = start, start+int(el.n)
-	el.n = 0
-	c.need = el.end + len("\r\n")
-	if len(buf) < c.need {
-		return element{}, Incomplete, nil
-	}
-	if buf[el.end] != '\r' || buf[el.end+1] != '\n' {
-		return element{}, Malformed, ErrBulkEnd
-	}
-	c.step(c.need)
-	return el, Complete, nil
-}
-
-// parseInteger reads [<+|->]<value>.
-func parseInteger(b []byte) (int64, error) {
-	negative := len(b) > 0 && b[0] == '-'
-	if negative || len(b) > 0 && b[0] == '+' {
-		b = b[1:]
-	}
-	limit := uint64(math.MaxInt64)
-	if negative {
-		limit++
-	}
-	n, err := parseDecimal(b, limit)
-	if negative {
-		return -int64(n), err // also right for the smallest int64
-	}
-	return int64(n), err
-}
-
-// parseLength reads a length or count: decimal digits, or the -1 of null.
-func parseLength(b []byte) (int64, error) {
-	if len(b) < 2 || b[0] != '-' {
-		n, err := parseDecimal(b, math.MaxInt64)
-		return int64(n), err
-	}
-	if len(b) == 2 && b[1] == '1' {
-		return -1, nil
-	}
-	if _, err := parseDecimal(b[1:], math.MaxInt64); err != nil {
-		return 0, err
-	}
-	return 0, ErrNegative
 }
 
 // safeDigits is how many digits never exceed an int64. A division for each of them would

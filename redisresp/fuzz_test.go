@@ -99,7 +99,7 @@ func checkBounds(t *testing.T, in []byte, limits Limits) {
 	t.Helper()
 	d := NewDecoder(limits)
 	_, n, outcome := d.Decode(in)
-	bound := limits.withDefaults().Bytes
+	bound := NewDecoder(limits).limits.Bytes
 	switch {
 	case outcome == Complete && (n == 0 || n > len(in) || n > bound):
 		t.Fatalf("a reply of %d bytes out of %d, limit %d", n, len(in), bound)

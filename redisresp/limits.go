@@ -24,20 +24,3 @@ const (
 	// Bound: arrays in each other. Beyond it, the reply is an error. Protects memory.
 	defaultDepth = 8
 )
-
-func (l Limits) withDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = defaultBytes
-	}
-	if l.Line == 0 {
-		l.Line = defaultLine
-	}
-	if l.Elements == 0 {
-		l.Elements = defaultElements
-	}
-	if l.Depth == 0 {
-		l.Depth = defaultDepth
-	}
-	l.Depth = min(l.Depth, MaxDepth)
-	return l
-}

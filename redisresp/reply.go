@@ -107,24 +107,19 @@ func (it *Iter) Next() bool {
 	}
 	it.left--
 	if el.kind == Array {
-		it.skip(el.n)
+		for left := el.n; left > 0; left-- { // over its elements, and all that is nested in them
+			nested, outcome, _ := it.at.next(it.elements, &unlimited)
+			if outcome != Complete {
+				break
+			}
+			if nested.kind == Array {
+				left += nested.n
+			}
+		}
 		el.end = it.at.pos
 	}
 	it.reply = el.reply(it.elements)
 	return true
-}
-
-// skip passes over n elements and all that is nested in them.
-func (it *Iter) skip(n int64) {
-	for ; n > 0; n-- {
-		el, outcome, _ := it.at.next(it.elements, &unlimited)
-		if outcome != Complete {
-			return
-		}
-		if el.kind == Array {
-			n += el.n
-		}
-	}
 }
 
 // Reply is the element that Next stepped to.

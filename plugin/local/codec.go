@@ -104,25 +104,10 @@ type reader struct {
 	failed bool
 }
 
-func (r *reader) fail() {
-	r.rest, r.failed = nil, true
-}
-
-// bytes returns the next n bytes, not copied; nil if there are fewer.
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return nil
-	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
 func (r *reader) uvarint() uint64 {
 	u, n := binary.Uvarint(r.rest)
 	if n <= 0 {
-		r.fail()
+		r.rest, r.failed = nil, true
 		return 0
 	}
 	r.rest = r.rest[n:]

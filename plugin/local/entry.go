@@ -32,10 +32,6 @@ const (
 // comparison would allocate under TinyGo.)
 type fingerprint struct{ lo, hi uint64 }
 
-func fingerprintOf(digest []byte) fingerprint {
-	return fingerprint{binary.LittleEndian.Uint64(digest), binary.LittleEndian.Uint64(digest[8:])}
-}
-
 // nextEntry splits the first entry off a page's entries; ok is false at the end,
 // and where the bytes make no sense.
 func nextEntry(entries []byte) (e entry, rest []byte, ok bool) {
@@ -68,20 +64,9 @@ func (e entry) lifetime() int64 {
 
 func (e entry) consumed() byte { return e[sizeOffset-1] }
 
-func (e entry) records() []byte {
+func (e entry) records() reader {
 	_, n := binary.Uvarint(e[sizeOffset:])
-	return e[sizeOffset+n:]
-}
-
-// weight estimates how much of its consumption the identity has not recovered yet, of 255,
-// if it recovers evenly until the entry expires. To drop the entry gives that much away.
-func (e entry) weight(nowMicros int64) float64 {
-	lifetime := e.lifetime()
-	left := min(e.expiresMicros()-nowMicros, lifetime)
-	if left <= 0 {
-		return 0
-	}
-	return float64(e.consumed()) * float64(left) / float64(lifetime)
+	return reader{rest: e[sizeOffset+n:]}
 }
 
 // appendEntry appends an entry.
@@ -121,8 +106,12 @@ func (r *reader) record(e entry) (rec record, ok bool) {
 	if after := r.uvarint(); after != 0 {
 		rec.expiresMicros = e.writtenMicros() + unzigzag(after)
 	}
-	rec.state = r.bytes(r.uvarint())
-	return rec, !r.failed
+	size := r.uvarint()
+	if r.failed || size > uint64(len(r.rest)) {
+		return record{}, false
+	}
+	rec.state, r.rest = r.rest[:size:size], r.rest[size:]
+	return rec, true
 }
 
 // appendRecord appends rec to an entry that was written at a known time and, unless

@@ -31,9 +31,9 @@ func FuzzPage(f *testing.F) {
 		take(f, s, p, "r|a", t0+i*1000, 1)
 		take(f, s, p, "r|b", t0+i*1000, 2)
 		page := m.data[key].value
-		e, _ := find(page, fingerprint)
+		e := entryIn(page, fingerprint)
 		f.Add(slices.Clone(page), true, t0+i*1000)
-		f.Add(slices.Clone(e.records()), false, t0+i*1000)
+		f.Add(slices.Clone(e.records().rest), false, t0+i*1000)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, whole bool, now int64) {
 		if !whole {
@@ -65,7 +65,7 @@ func checkPage(t *testing.T, page []byte, f fingerprint) {
 		t.Fatalf("no entry of the identity in front of % x", page)
 	}
 	for ok {
-		r := reader{rest: e.records()}
+		r := e.records()
 		for _, whole := r.record(e); whole; {
 			_, whole = r.record(e)
 		}

@@ -23,7 +23,7 @@ type identity struct {
 	fingerprint fingerprint
 	atMicros    int64 // the time to decide at, see load
 	consumed    byte
-	holder      int64        // what this worker's slots are under, see slots.go
+	holder      int64        // what this worker's slots are under
 	held        int64        // how many it holds
 	states      []algo.State // one for each limit of the plan
 	buffers     []algo.State // where states live: one for each limit of the longest plan
@@ -55,9 +55,21 @@ type identity struct {
 // clock that was set back by graceMicros or more is believed.
 func (id *identity) load(p *algo.Plan, page []byte, nowMicros int64, penalty *algo.Penalty) (found bool) {
 	limits := p.Limits()
-	id.reset(len(limits))
-	id.atMicros, id.consumed, id.penalty = nowMicros, 0, penalty
-	e, found := find(page, id.fingerprint)
+	for len(id.buffers) < len(limits) {
+		id.buffers = append(id.buffers, nil)
+	}
+	id.states = id.buffers[:len(limits)]
+	for i := range id.states {
+		id.states[i] = id.states[i][:0]
+	}
+	id.others, id.othersExpireMicros = id.others[:0], 0
+	id.penalty, id.penaltyState = penalty, id.penaltyState[:0]
+	id.atMicros, id.consumed = nowMicros, 0
+
+	e, rest, found := nextEntry(entriesOf(page))
+	for found && !e.is(id.fingerprint) {
+		e, rest, found = nextEntry(rest)
+	}
 	if !found {
 		return false
 	}
@@ -66,51 +78,30 @@ func (id *identity) load(p *algo.Plan, page []byte, nowMicros int64, penalty *al
 		id.atMicros = max(nowMicros, written)
 	}
 	id.consumed = e.consumed()
-	r := reader{rest: e.records()}
+	r := e.records()
+next:
 	for {
 		rec, ok := r.record(e)
 		if !ok {
 			return true
 		}
-		if i := indexOf(limits, rec.id); i >= 0 {
-			id.states[i] = readState(id.states[i], rec.state, written, rec.expiresMicros)
-		} else if penalty != nil && rec.id == algo.PenaltyID() {
+		for i := range limits {
+			if limits[i].ID() == rec.id {
+				id.states[i] = readState(id.states[i], rec.state, written, rec.expiresMicros)
+				continue next
+			}
+		}
+		if penalty != nil && rec.id == algo.PenaltyID() {
 			id.penaltyState = readState(id.penaltyState, rec.state, written, rec.expiresMicros)
 		} else if len(id.others) < maxOthersBytes && !expired(rec.expiresMicros, id.atMicros) {
-			id.keepOther(rec, written)
+			// It will be in an entry that is written at another time.
+			id.other = readState(id.other, rec.state, written, rec.expiresMicros)
+			id.state = appendState(id.state[:0], id.other, id.atMicros, rec.expiresMicros)
+			rec.state = id.state
+			id.others = appendRecord(id.others, rec, id.atMicros, 0)
+			id.othersExpireMicros = max(id.othersExpireMicros, rec.expiresMicros)
 		}
 	}
-}
-
-// keepOther writes a record again, in an entry that is written at another time.
-func (id *identity) keepOther(rec record, writtenMicros int64) {
-	id.other = readState(id.other, rec.state, writtenMicros, rec.expiresMicros)
-	id.state = appendState(id.state[:0], id.other, id.atMicros, rec.expiresMicros)
-	rec.state = id.state
-	id.others = appendRecord(id.others, rec, id.atMicros, 0)
-	id.othersExpireMicros = max(id.othersExpireMicros, rec.expiresMicros)
-}
-
-func (id *identity) reset(limits int) {
-	for len(id.buffers) < limits {
-		id.buffers = append(id.buffers, nil)
-	}
-	id.states = id.buffers[:limits]
-	for i := range id.states {
-		id.states[i] = id.states[i][:0]
-	}
-	id.others, id.othersExpireMicros = id.others[:0], 0
-	id.penaltyState = id.penaltyState[:0]
-}
-
-// indexOf returns the index of the limit that a state belongs to, or -1.
-func indexOf(limits []algo.Limit, id algo.ID) int {
-	for i := range limits {
-		if limits[i].ID() == id {
-			return i
-		}
-	}
-	return -1
 }
 
 // encode returns the identity as an entry, empty if there is nothing left to
@@ -118,51 +109,38 @@ func indexOf(limits []algo.Limit, id algo.ID) int {
 // it fits; if it still does not, because the rule has very many limits, it is
 // returned as it is. The result is valid until the next call.
 func (id *identity) encode(p *algo.Plan, limit int) []byte {
+	limits := p.Limits()
 	for runs := maxRuns; ; runs /= 2 {
-		id.compact(p.Limits(), runs)
-		expires := id.encodeRecords(p)
+		entryExpires := id.othersExpireMicros
+		for i := range limits {
+			id.states[i] = limits[i].Compact(id.states[i], runs)
+			entryExpires = max(entryExpires, p.ExpiresAtMicros(i, id.states[i]))
+		}
+		if id.penalty != nil {
+			entryExpires = max(entryExpires, id.penalty.ExpiresAtMicros(id.penaltyState))
+		}
+		id.records = id.records[:0]
+		for i, st := range id.states {
+			if len(st) > 0 {
+				id.addRecord(limits[i].ID(), st, p.ExpiresAtMicros(i, st), entryExpires)
+			}
+		}
+		if len(id.penaltyState) > 0 {
+			id.addRecord(algo.PenaltyID(), id.penaltyState, id.penalty.ExpiresAtMicros(id.penaltyState), entryExpires)
+		}
+		id.records = append(id.records, id.others...)
 		if len(id.records) == 0 {
 			return nil
 		}
-		id.raw = appendEntry(id.raw[:0], id.fingerprint, id.atMicros, expires, id.consumed, id.records)
+		id.raw = appendEntry(id.raw[:0], id.fingerprint, id.atMicros, entryExpires, id.consumed, id.records)
 		if len(id.raw) <= limit || runs <= 2 {
 			return id.raw
 		}
 	}
 }
 
-// compact shortens the logs among the states to at most runs entries each.
-func (id *identity) compact(limits []algo.Limit, runs int) {
-	for i := range limits {
-		id.states[i] = limits[i].Compact(id.states[i], runs)
-	}
-}
-
-// encodeRecords makes records of the states, and returns when the last of them
-// expires.
-func (id *identity) encodeRecords(p *algo.Plan) (expiresMicros int64) {
-	limits := p.Limits()
-	expiresMicros = id.othersExpireMicros
-	for i, st := range id.states {
-		expiresMicros = max(expiresMicros, p.ExpiresAtMicros(i, st))
-	}
-	if id.penalty != nil {
-		expiresMicros = max(expiresMicros, id.penalty.ExpiresAtMicros(id.penaltyState))
-	}
-	id.records = id.records[:0]
-	for i, st := range id.states {
-		if len(st) == 0 {
-			continue
-		}
-		expires := p.ExpiresAtMicros(i, st)
-		id.state = appendState(id.state[:0], st, id.atMicros, expires)
-		id.records = appendRecord(id.records, record{limits[i].ID(), expires, id.state}, id.atMicros, expiresMicros)
-	}
-	if len(id.penaltyState) > 0 {
-		expires := id.penalty.ExpiresAtMicros(id.penaltyState)
-		id.state = appendState(id.state[:0], id.penaltyState, id.atMicros, expires)
-		id.records = appendRecord(id.records, record{algo.PenaltyID(), expires, id.state}, id.atMicros, expiresMicros)
-	}
-	id.records = append(id.records, id.others...)
-	return expiresMicros
+// addRecord adds a state to the records.
+func (id *identity) addRecord(of algo.ID, st algo.State, expiresMicros, entryExpiresMicros int64) {
+	id.state = appendState(id.state[:0], st, id.atMicros, expiresMicros)
+	id.records = appendRecord(id.records, record{of, expiresMicros, id.state}, id.atMicros, entryExpiresMicros)
 }

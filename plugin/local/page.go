@@ -13,17 +13,6 @@ func entriesOf(page []byte) []byte {
 	return page[1:]
 }
 
-// find returns the entry of the fingerprint.
-func find(page []byte, f fingerprint) (e entry, ok bool) {
-	rest := entriesOf(page)
-	for {
-		e, rest, ok = nextEntry(rest)
-		if !ok || e.is(f) {
-			return e, ok
-		}
-	}
-}
-
 // graceMicros is how long an expired entry is kept all the same, so that a
 // worker whose clock is a little behind that of the others finds it.
 //
@@ -38,16 +27,9 @@ func expired(expiresMicros, nowMicros int64) bool {
 // neighbour is an entry that competes for room in its page.
 type neighbour struct {
 	entry
+	// weight estimates how much of its consumption the identity has not recovered yet, of 255, if
+	// it recovers evenly until the entry expires. To drop the entry gives that much away.
 	weight float64
-}
-
-// lighter reports whether to evict n before m: the one that gives away less goes
-// first, and of equals the one written earlier.
-func (n *neighbour) lighter(m *neighbour) bool {
-	if n.weight != m.weight {
-		return n.weight < m.weight
-	}
-	return n.writtenMicros() < m.writtenMicros()
 }
 
 // packer puts pages together in buffers it keeps.
@@ -61,16 +43,36 @@ type packer struct {
 // ones if the rest would take more than limit bytes; these it counts. The result
 // is valid until the next call.
 func (p *packer) pack(old []byte, f fingerprint, fresh []byte, limit int, nowMicros int64) (page []byte, evicted int) {
-	taken := 1 + room(fresh, limit) + p.collect(old, f, limit, nowMicros)
+	taken := 1 + room(fresh, limit)
+	p.neighbours = p.neighbours[:0]
+	for e, rest, ok := nextEntry(entriesOf(old)); ok; e, rest, ok = nextEntry(rest) {
+		expires, lifetime, weight := e.expiresMicros(), e.lifetime(), 0.0
+		if expired(expires, nowMicros) || e.is(f) {
+			continue
+		}
+		if left := min(expires-nowMicros, lifetime); left > 0 {
+			weight = float64(e.consumed()) * float64(left) / float64(lifetime)
+		}
+		p.neighbours = append(p.neighbours, neighbour{e, weight})
+		taken += room(e, limit)
+	}
+
 	for taken > limit && len(p.neighbours) > 0 {
-		i := p.lightest()
-		taken -= room(p.neighbours[i].entry, limit)
-		if p.neighbours[i].expiresMicros() > nowMicros {
+		lightest := 0
+		for i := range p.neighbours { // of equals the one written earlier
+			n, m := &p.neighbours[i], &p.neighbours[lightest]
+			if n.weight < m.weight || n.weight == m.weight && n.writtenMicros() < m.writtenMicros() {
+				lightest = i
+			}
+		}
+		taken -= room(p.neighbours[lightest].entry, limit)
+		if p.neighbours[lightest].expiresMicros() > nowMicros {
 			evicted++
 		}
-		p.neighbours[i] = p.neighbours[len(p.neighbours)-1]
+		p.neighbours[lightest] = p.neighbours[len(p.neighbours)-1]
 		p.neighbours = p.neighbours[:len(p.neighbours)-1]
 	}
+
 	p.page = append(append(p.page[:0], pageVersion), fresh...)
 	for i := range p.neighbours {
 		p.page = append(p.page, p.neighbours[i].entry...)
@@ -85,33 +87,4 @@ func room(e entry, limit int) int {
 		return limit / 2
 	}
 	return len(e)
-}
-
-// collect finds the neighbours of the fingerprint's entry that have not
-// expired, and returns the room they take.
-func (p *packer) collect(page []byte, f fingerprint, limit int, nowMicros int64) (taken int) {
-	p.neighbours = p.neighbours[:0]
-	rest := entriesOf(page)
-	for {
-		e, after, ok := nextEntry(rest)
-		if !ok {
-			return taken
-		}
-		rest = after
-		if expired(e.expiresMicros(), nowMicros) || e.is(f) {
-			continue
-		}
-		p.neighbours = append(p.neighbours, neighbour{e, e.weight(nowMicros)})
-		taken += room(e, limit)
-	}
-}
-
-func (p *packer) lightest() int {
-	lightest := 0
-	for i := range p.neighbours {
-		if p.neighbours[i].lighter(&p.neighbours[lightest]) {
-			lightest = i
-		}
-	}
-	return lightest
 }

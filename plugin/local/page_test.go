@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -14,7 +15,8 @@ func entryOf(name byte, writtenMicros, expiresMicros int64, consumed byte, recor
 }
 
 func named(name byte) fingerprint {
-	return fingerprintOf(bytes.Repeat([]byte{name}, fingerprintSize))
+	half := binary.LittleEndian.Uint64(bytes.Repeat([]byte{name}, 8))
+	return fingerprint{half, half}
 }
 
 func pageOf(entries ...[]byte) []byte {
@@ -31,23 +33,30 @@ func namesIn(page []byte) string {
 	return string(names)
 }
 
-func TestFind(t *testing.T) {
+// entryIn is the entry of a fingerprint in a page; nil if it has none.
+func entryIn(page []byte, f fingerprint) entry {
+	for e, rest, ok := nextEntry(entriesOf(page)); ok; e, rest, ok = nextEntry(rest) {
+		if e.is(f) {
+			return e
+		}
+	}
+	return nil
+}
+
+func TestEntry(t *testing.T) {
 	t.Parallel()
 	a := entryOf('a', t0, t0+1000, 7, 10)
 	b := entryOf('b', t0-5, t0+2000, 255, 300)
-	e, ok := find(pageOf(a, b), named('b'))
-	if !ok {
-		t.Fatal("b is not found")
-	}
+	e := entryIn(pageOf(a, b), named('b'))
 	testenv.SameList(t, "the entry", e, b)
 	testenv.Same(t, "when it was written", e.writtenMicros(), t0-5)
 	testenv.Same(t, "when it expires", e.expiresMicros(), t0+2000)
 	testenv.Same(t, "what it has consumed", e.consumed(), 255)
-	testenv.Same(t, "the length of its records", len(e.records()), 300)
+	testenv.Same(t, "the length of its records", len(e.records().rest), 300)
 	half := named('b')
 	half.hi++
 	for _, f := range []fingerprint{named('c'), half, {half.hi, named('b').hi}} {
-		if _, ok := find(pageOf(a, b), f); ok {
+		if entryIn(pageOf(a, b), f) != nil {
 			t.Errorf("found %x, which is not there", f)
 		}
 	}

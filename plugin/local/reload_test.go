@@ -11,16 +11,12 @@ import (
 func recordsOf(t *testing.T, s *Store, m *memory, tag string) (n, size int) {
 	t.Helper()
 	key := pageOfTag(t, s, tag)
-	e, ok := find(m.data[key].value, s.identity.fingerprint)
-	if !ok {
-		return 0, 0
-	}
-	r := reader{rest: e.records()}
-	for {
+	e := entryIn(m.data[key].value, s.identity.fingerprint)
+	r := e.records()
+	for size = len(r.rest); ; n++ {
 		if _, ok := r.record(e); !ok {
-			return n, len(e.records())
+			return n, size
 		}
-		n++
 	}
 }
 

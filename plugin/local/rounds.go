@@ -37,29 +37,26 @@ type rounds struct {
 	err   error // why there is no further round
 }
 
-// begin makes the identity that tag names the one at hand.
-func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
-	r.plan = p
-	r.key, r.err = s.locate(tag)
-	return r
-}
-
-// locate makes tag the identity at hand and returns the key of its page. Page and fingerprint
+// begin makes the identity that tag names the one at hand. Page and fingerprint
 // are different bytes of one SHA-256, so no client can make two identities that share a
 // fingerprint. The hash covers a secret, so no client can tell which identities share a page.
 // (A Sum256 here would allocate three times under TinyGo.)
-func (s *Store) locate(tag []byte) (key string, err error) {
+func (s *Store) begin(p *algo.Plan, tag []byte) (r rounds) {
+	r.plan = p
 	if s.secret == nil {
-		if err := s.learnSecret(); err != nil {
-			return "", err
+		if r.err = s.learnSecret(); r.err != nil {
+			return r
 		}
 	}
 	s.hash.Reset()
 	s.hash.Write(s.secret)
 	s.hash.Write(tag)
 	s.digest = s.hash.AppendSum(s.digest[:0])
-	s.identity.fingerprint = fingerprintOf(s.digest)
-	return s.keys.at(binary.LittleEndian.Uint32(s.digest[fingerprintSize:])), nil
+	word := binary.LittleEndian
+	s.identity.fingerprint = fingerprint{word.Uint64(s.digest), word.Uint64(s.digest[8:])}
+	page := int(word.Uint32(s.digest[fingerprintSize:])%s.pages) * pageKeyLen
+	r.key = s.keys[page : page+pageKeyLen]
+	return r
 }
 
 // load begins a round: it reads the identity at hand. It reports whether it could; else

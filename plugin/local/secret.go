@@ -16,39 +16,30 @@ const seedKey = "sluice.local.seed"
 const seedSize = 32
 
 // learnSecret makes, of the seed and the Store's namespace, what tags are hashed
-// with.
+// with. It draws the seed if there is none.
 func (s *Store) learnSecret() error {
-	seed, err := s.seed()
-	if err != nil {
-		return err
-	}
-	s.hash.Reset()
-	s.hash.Write(seed)
-	s.hash.Write([]byte(s.namespace))
-	s.secret = s.hash.AppendSum(nil)
-	return nil
-}
-
-// seed finds the seed, or draws it.
-func (s *Store) seed() ([]byte, error) {
 	for range maxRounds {
 		seed, _, err := s.shared.Get(seedKey)
 		if err == nil && len(seed) == seedSize {
-			return seed, nil
+			s.hash.Reset()
+			s.hash.Write(seed)
+			s.hash.Write([]byte(s.namespace))
+			s.secret = s.hash.AppendSum(nil)
+			return nil
 		}
 		cas := uint32(casCreate)
 		if err == nil {
 			cas = 0 // garbage, which no worker can use
 		} else if !errors.Is(err, ErrNotFound) {
-			return nil, err
+			return err
 		}
 		seed = nil
 		for range seedSize / 8 {
 			seed = binary.LittleEndian.AppendUint64(seed, s.chance.Uint64())
 		}
 		if err := s.shared.Set(seedKey, seed, cas); err != nil && !errors.Is(err, ErrCASMismatch) {
-			return nil, err
+			return err
 		}
 	}
-	return nil, ErrContended
+	return ErrContended
 }

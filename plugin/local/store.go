@@ -4,9 +4,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/sha256"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // SharedData is the memory that the workers of one Envoy share:
@@ -36,6 +38,11 @@ const (
 	DefaultPageBytes = 4096
 )
 
+const (
+	pageKeyPrefix = "sluice.local."
+	pageKeyLen    = len(pageKeyPrefix) + 8 // with the page's number in hexadecimal
+)
+
 // Store is one worker's access to the counters in the shared data. Its methods
 // are not safe for concurrent use, as a worker is one thread; any number of
 // Stores may share their data.
@@ -44,7 +51,8 @@ type Store struct {
 	chance    rand.Source
 	pageBytes int
 	namespace string
-	keys      pageKeys
+	pages     uint32 // how many there are
+	keys      string // theirs: one string, cut up, as a request must not allocate its key
 	secret    []byte // what tags are hashed with, see secret.go; nil until it is known
 	hash      *sha256.Hash
 	digest    []byte
@@ -59,14 +67,23 @@ type Store struct {
 // number among those that share the data and, if it is the first, what tags are hashed with.
 // namespace tells counters apart that have the same tag, as key_prefix and database do in Redis.
 func New(shared SharedData, chance rand.Source, namespace string) *Store {
+	var keys strings.Builder
+	keys.Grow(DefaultPages * pageKeyLen)
+	for page := range DefaultPages {
+		keys.WriteString(pageKeyPrefix)
+		for shift := 28; shift >= 0; shift -= 4 {
+			keys.WriteByte(text.LowerHex[page>>shift&15])
+		}
+	}
 	return &Store{
 		shared:    shared,
 		chance:    chance,
 		pageBytes: DefaultPageBytes,
 		namespace: namespace,
-		keys:      newPageKeys(DefaultPages),
+		pages:     DefaultPages,
+		keys:      keys.String(),
 		hash:      sha256.New(),
-		identity:  identity{holder: newHolder(chance)},
+		identity:  identity{holder: 1 + int64(chance.Uint64()>>33)}, // there are few workers
 	}
 }
 
@@ -98,12 +115,43 @@ func (s *Store) Decide(
 	if how == Obey {
 		penalty = p.Terms().Penalty
 	}
-	r := s.begin(p, tag)
+	id, r := &s.identity, s.begin(p, tag)
 	for s.load(&r, nowMicros, penalty) {
-		if p.OtherTime(s.identity.atMicros) {
+		if p.OtherTime(id.atMicros) {
 			return algo.Ruling{}, algo.ErrOtherTime
 		}
-		ruling, changed := s.identity.decide(p, costs, out, how)
+		ruling, changed := algo.Ruling{AtMicros: id.atMicros}, false
+		if penalty != nil {
+			id.penaltyState, changed = penalty.Rebase(id.penaltyState, id.atMicros)
+			ruling.LeftMicros = penalty.LeftMicros(id.penaltyState, id.atMicros)
+		}
+		if ruling.LeftMicros > 0 {
+			ruling.By = algo.ByPenalty
+		} else {
+			changed = p.RebaseFor(id.states, id.atMicros, costs, out) || changed
+			if _, ok := p.Slots(); ok {
+				p.Renew(id.states, id.atMicros, id.holder, id.held)
+			}
+			if how == Look {
+				ruling.Allowed = p.Check(id.states, id.atMicros, costs, out)
+			} else {
+				ruling.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
+			}
+			ruling.Over = ruling.Allowed && p.OthersPay(out)
+			switch {
+			case how == Look:
+				changed = false
+			case ruling.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
+				id.consumed, changed = byte(p.InUse(out, 255)), true
+			case !ruling.Allowed && penalty != nil:
+				id.penaltyState, ruling.EarnedMicros = penalty.Strike(id.penaltyState, id.atMicros)
+				if ruling.EarnedMicros > 0 { // nothing would be given more if it were forgotten
+					id.consumed = 255
+				}
+				changed = true
+				algo.Earned(out, ruling.EarnedMicros)
+			}
+		}
 		if !changed || s.save(&r) {
 			return ruling, nil
 		}
@@ -129,8 +177,13 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 		if slots {
 			p.Renew(id.states, id.atMicros, id.holder, id.held)
 		}
-		if more || slots {
-			s.report(p)
+		if more || slots { // it has consumed more or less than it is known for
+			zeros := s.nothing(p)
+			for len(s.out) < len(zeros) {
+				s.out = append(s.out, algo.Decision{})
+			}
+			p.Decide(id.states, id.atMicros, zeros, s.out)
+			id.consumed = byte(p.InUse(s.out, 255))
 		}
 		if s.save(&r) {
 			return nil
@@ -139,14 +192,19 @@ func (s *Store) RefundEach(p *algo.Plan, tag []byte, chargedAtMicros, nowMicros 
 	return r.err
 }
 
-// report brings up to date how much the identity at hand has consumed.
-func (s *Store) report(p *algo.Plan) {
-	zeros := s.nothing(p)
-	for len(s.out) < len(zeros) {
-		s.out = append(s.out, algo.Decision{})
-	}
-	p.Decide(s.identity.states, s.identity.atMicros, zeros, s.out)
-	s.identity.consumed = byte(p.InUse(s.out, 255))
+// In the state of a concurrency limit each worker has one entry: how many slots its requests
+// hold. The worker writes it anew with each call, so that nothing is lost for long if the
+// identity was evicted, or a call gave up. If a worker's VM dies, its entry ends with its ttl.
+
+// Occupying says how many slots this worker occupies of the identity that the next call is
+// about.
+func (s *Store) Occupying(slots int64) { s.identity.held = slots }
+
+// Occupy says how many slots of an identity this worker occupies: fewer than before, or as
+// many as before, whose ttl begins anew.
+func (s *Store) Occupy(p *algo.Plan, tag []byte, nowMicros, held int64) error {
+	s.Occupying(held)
+	return s.RefundEach(p, tag, 0, nowMicros, s.nothing(p))
 }
 
 // nothing is a cost of 0 for each limit of a plan.
@@ -155,49 +213,4 @@ func (s *Store) nothing(p *algo.Plan) []int64 {
 		s.zeros = append(s.zeros, 0)
 	}
 	return s.zeros[:len(p.Limits())]
-}
-
-// decide decides for the identity that was loaded. It reports whether anything is to
-// be saved.
-func (id *identity) decide(
-	p *algo.Plan, costs []int64, out []algo.Decision, how How,
-) (r algo.Ruling, changed bool) {
-	r.AtMicros = id.atMicros
-	if id.penalty != nil {
-		id.penaltyState, changed = id.penalty.Rebase(id.penaltyState, id.atMicros)
-		if r.LeftMicros = id.penalty.LeftMicros(id.penaltyState, id.atMicros); r.LeftMicros > 0 {
-			r.By = algo.ByPenalty
-			return r, changed
-		}
-	}
-	changed = p.RebaseFor(id.states, id.atMicros, costs, out) || changed
-	if _, ok := p.Slots(); ok {
-		p.Renew(id.states, id.atMicros, id.holder, id.held)
-	}
-	if how == Look {
-		r.Allowed = p.Check(id.states, id.atMicros, costs, out)
-	} else {
-		r.Allowed = p.DecideAs(id.holder, id.states, id.atMicros, costs, out)
-	}
-	r.Over = r.Allowed && p.OthersPay(out)
-	switch {
-	case how == Look:
-		changed = false
-	case r.Allowed && len(costs) > 0 && slices.Max(costs) > 0:
-		id.consumed, changed = byte(p.InUse(out, 255)), true
-	case !r.Allowed && id.penalty != nil:
-		r.EarnedMicros, changed = id.strike(), true
-		algo.Earned(out, r.EarnedMicros)
-	}
-	return r, changed
-}
-
-// strike counts a rejection. An identity that has earned a block is one of those that
-// would be given most if it were forgotten.
-func (id *identity) strike() (earnedMicros int64) {
-	id.penaltyState, earnedMicros = id.penalty.Strike(id.penaltyState, id.atMicros)
-	if earnedMicros > 0 {
-		id.consumed = 255
-	}
-	return earnedMicros
 }

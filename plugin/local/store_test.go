@@ -54,11 +54,11 @@ func limitsOf(units, windowMicros int64) map[string]algo.Limit {
 // pageOfTag makes a tag the identity at hand and returns the key of its page.
 func pageOfTag(t testing.TB, s *Store, tag string) string {
 	t.Helper()
-	key, err := s.locate([]byte(tag))
-	if err != nil {
-		t.Fatal(err)
+	r := s.begin(nil, []byte(tag))
+	if r.err != nil {
+		t.Fatal(r.err)
 	}
-	return key
+	return r.key
 }
 
 // take is Store.Take with nothing that can go wrong.

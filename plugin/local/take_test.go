@@ -17,7 +17,7 @@ type Options struct {
 func sized(shared SharedData, chance rand.Source, opts Options) *Store {
 	s := New(shared, chance, opts.Namespace)
 	if opts.Pages > 0 {
-		s.keys = newPageKeys(opts.Pages)
+		s.pages = uint32(opts.Pages)
 	}
 	if opts.PageBytes > 0 {
 		s.pageBytes = opts.PageBytes

@@ -126,7 +126,11 @@ func (t *Table[K, V]) place(of K, tag []byte, hash uint64) int32 {
 	if int(i) == t.size {
 		i = t.oldest
 		t.unlink(i)
-		t.unchain(i)
+		at := t.bucket(t.at(i).hash) // it leaves its bucket, too
+		for *at != i {
+			at = &t.at(*at).chain
+		}
+		*at = t.at(i).chain
 	} else {
 		t.used++
 		if int(i>>chunkShift) == len(t.chunks) { // else there is memory from before Clear
@@ -138,15 +142,6 @@ func (t *Table[K, V]) place(of K, tag []byte, hash uint64) int32 {
 	e.hash, e.chain = hash, *head
 	*head = i
 	return i
-}
-
-// unchain takes an entry out of its bucket.
-func (t *Table[K, V]) unchain(i int32) {
-	at := t.bucket(t.at(i).hash)
-	for *at != i {
-		at = &t.at(*at).chain
-	}
-	*at = t.at(i).chain
 }
 
 // unlink takes an entry out of the order of use.

@@ -3,8 +3,6 @@ package redis
 import (
 	"math/rand/v2"
 	"strconv"
-
-	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
 // BreakerState is the state of the circuit breaker around Redis.
@@ -36,22 +34,6 @@ type breaker struct {
 	failedTag  []byte // of the last check that was not
 }
 
-// fail counts one failure and reports whether the breaker is to open.
-//
-// Without replies nothing is known to be behind the connection. Error replies
-// may come from one shard of several behind redis_proxy while the others decide,
-// so they have to be more than what was decided in the last second.
-func (b *breaker) fail(cause Cause, nowMicros int64) bool {
-	b.row++
-	if cause != ErrorReply {
-		b.silent++
-	}
-	if b.state != Closed {
-		return false
-	}
-	return b.silent >= b.limit || b.row >= b.limit && b.row > b.decided.count(nowMicros)
-}
-
 // succeed counts a check that was decided in time, which ends a row of failures.
 // Only these make the pauses short again, not a probe: where probes succeed but
 // requests do not, the breaker would open and close at the fastest pace for
@@ -64,14 +46,6 @@ func (b *breaker) succeed(tag []byte, nowMicros int64) {
 		b.decidedTag = append(b.decidedTag[:0], tag...)
 	}
 }
-
-func (b *breaker) open(nowMicros int64) {
-	b.state = Open
-	b.dueMicros = nowMicros + b.pauses.next()
-	must.Hold(b.dueMicros > nowMicros, "a pause ends")
-}
-
-func (b *breaker) close() { b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0 }
 
 // probeTag is the tag whose hash slot the next probe asks: in turn the tag that was
 // decided last, the tag that failed last, and any other. So one of the next probes finds

@@ -103,15 +103,42 @@ type manner struct {
 // appendTo encodes a command that calls a rule's script. This is the one place that
 // tells commands apart: all else about a kind is a row of a table.
 func (c *command) appendTo(dst []byte) []byte {
+	s := c.script
 	switch table[c.kind].form {
 	case checkForm:
 		return c.appendCheck(dst)
-	case changeForm:
-		return c.appendChange(dst)
-	case releaseForm:
-		return c.appendRelease(dst)
-	case renewForm:
-		return c.appendRenewal(dst)
+
+	case changeForm: // its head counts the arguments of one charge
+		limits := len(s.suffixes)
+		must.Hold(len(c.change) > 0 && len(c.change)%(limits+1) == 0,
+			"a change has of each charge a number for each limit, and its time")
+		dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
+		dst = s.appendKeys(dst, &c.subject)
+		if c.byKey {
+			dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
+		}
+		dst = s.appendLimits(dst, &c.subject, c.change[:limits])
+		for _, v := range c.change[limits:] {
+			dst = redisresp.AppendBulkInt(dst, v)
+		}
+
+	case releaseForm: // it does not ask for the time
+		dst = appendCall(dst, algo.ReleaseScript(), c.bySource, 1, 2*len(c.slots))
+		dst = s.appendSlotKey(dst, &c.subject)
+		dst = appendSlots(dst, c.slots)
+
+	case renewForm: // the slots live for another ttl
+		script, keys := algo.RenewScript(), 1
+		if c.byKey {
+			script, keys = algo.RenewScriptWithoutTime(), 2
+		}
+		dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
+		dst = s.appendSlotKey(dst, &c.subject)
+		if c.byKey {
+			dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
+		}
+		dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
+		dst = appendSlots(dst, c.slots)
 	}
 	return dst
 }
@@ -153,16 +180,6 @@ func (c *command) join(other *command) bool {
 	c.slots = append(c.slots, other.slots...)
 	c.untilMicros = max(c.untilMicros, other.untilMicros)
 	return true
-}
-
-// forget takes a request's slots out of a command.
-func (c *command) forget(nonce int64) {
-	for i := range c.slots {
-		if c.slots[i].Nonce == nonce {
-			c.slots = append(c.slots[:i], c.slots[i+1:]...)
-			return
-		}
-	}
 }
 
 // Check is one rule's charge for a request, as Redis is asked for it. Add copies it.
@@ -212,7 +229,22 @@ func (c *command) appendCheck(dst []byte) []byte {
 	if c.byKey {
 		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 	}
-	dst = s.appendAll(dst, &c.subject)
+	if s.packed == nil {
+		dst = s.appendLimits(dst, &c.subject, c.Costs)
+	} else {
+		s.holdCosts(c.Costs)
+		s.arg = algo.AppendCosts(s.arg[:0], c.Costs)
+		dst = redisresp.AppendBulk(dst, s.arg)
+		if s.slots >= 0 {
+			dst = redisresp.AppendBulkInt(dst, c.nonce)
+		}
+		if plan := s.planOf(c.Sizes); plan == s.plan {
+			dst = append(dst, s.packed...)
+		} else {
+			s.arg = plan.AppendNumbers(s.arg[:0])
+			dst = redisresp.AppendBulk(dst, s.arg)
+		}
+	}
 	if s.penalty != nil {
 		dst = append(dst, s.penalty...)
 		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)
@@ -243,23 +275,6 @@ type Charge struct {
 	Nonce       int64 // from Add
 	AtMicros    int64 // Redis' time of the charge; 0: nothing was charged
 	Batch       bool  // whether the units are of a batch
-}
-
-// appendChange encodes a refund or settlement. Its head counts the arguments of one charge.
-func (c *command) appendChange(dst []byte) []byte {
-	s, limits := c.script, len(c.script.suffixes)
-	must.Hold(len(c.change) > 0 && len(c.change)%(limits+1) == 0,
-		"a change has of each charge a number for each limit, and its time")
-	dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
-	dst = s.appendKeys(dst, &c.subject)
-	if c.byKey {
-		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
-	}
-	dst = s.appendLimits(dst, &c.subject, c.change[:limits])
-	for _, v := range c.change[limits:] {
-		dst = redisresp.AppendBulkInt(dst, v)
-	}
-	return dst
 }
 
 // makeChange turns c into a command that takes back units of a charge: of each limit, in order.
@@ -357,28 +372,6 @@ func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
 		}
 	}
 	return dst
-}
-
-// appendRelease encodes a release. It does not ask for the time.
-func (c *command) appendRelease(dst []byte) []byte {
-	dst = appendCall(dst, algo.ReleaseScript(), c.bySource, 1, 2*len(c.slots))
-	dst = c.script.appendSlotKey(dst, &c.subject)
-	return appendSlots(dst, c.slots)
-}
-
-// appendRenewal encodes a renewal, which makes slots live for another ttl.
-func (c *command) appendRenewal(dst []byte) []byte {
-	s, script, keys := c.script, algo.RenewScript(), 1
-	if c.byKey {
-		script, keys = algo.RenewScriptWithoutTime(), 2
-	}
-	dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
-	dst = s.appendSlotKey(dst, &c.subject)
-	if c.byKey {
-		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
-	}
-	dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
-	return appendSlots(dst, c.slots)
 }
 
 // appendCall begins a call of a script with so many keys and arguments.

@@ -27,7 +27,9 @@ func New(host Host, observer Observer, options Options) *Conn {
 		stream: stream{host: host, decoder: redisresp.NewDecoder(replyLimits), reopen: p},
 		health: health{host: host, observer: observer, options: &c.options, breaker: breaker{limit: b.Failures, pauses: p}},
 	}
-	c.link.pipe.listening.periodMicros = tickMicros(options.TimeoutMicros)
+	// What waits is looked at four times within the timeout, in whole milliseconds, as Envoy's timers are.
+	quarter := (options.TimeoutMicros/4 + 999) / 1000 * 1000
+	c.link.pipe.listening.periodMicros = min(max(quarter, minTickMicros), maxTickMicros)
 	c.link.rotation.maxAgeMicros = options.MaxAgeMicros
 	c.requests.link, c.requests.nonce = &c.link, int64(chance.Uint64()>>1)
 	c.outbox.link, c.outbox.maxPending = &c.link, options.MaxPending
@@ -203,7 +205,11 @@ func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
 		next = max(c.link.stream.usedMicros+restMicros-nowMicros, minTickMicros)
 	}
 	if c.outbox.waiting > 0 {
-		background := c.outbox.next(b.state == Closed, c.link.stream.reopensAt(), period, nowMicros)
+		reopen := c.link.stream.reopenMicros
+		if c.link.stream.open {
+			reopen = 0
+		}
+		background := c.outbox.next(b.state == Closed, reopen, period, nowMicros)
 		if next == 0 || background < next {
 			next = background
 		}

@@ -17,7 +17,7 @@
 //	link.go           how bytes come and go on the stream
 //	command.go        one command, of any kind: checks, changes of charges, slots
 //	script.go         a rule's scripts, and the keys of its counters
-//	outcome.go        the table of outcomes, and what each action does
+//	outcome.go        the table of outcomes, and what most actions do
 //	outbox.go         background commands that wait, and their policies
 //	pipeline.go       commands whose replies have not come, and the requests that they belong to
 //	reply.go          what a reply says has become of a command; Redis' time

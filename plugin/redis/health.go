@@ -3,6 +3,8 @@ package redis
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
 // health is whether Redis decides, as far as this worker knows: the breaker at work, and
@@ -23,42 +25,39 @@ type health struct {
 // failed counts a failure; enough of them open the breaker. Requests in flight
 // stay: none waits longer than its timeout, and a stream that works may still
 // answer them.
+//
+// Without replies nothing is known to be behind the connection. Error replies
+// may come from one shard of several behind redis_proxy while the others decide,
+// so they have to be more than what was decided in the last second.
 func (h *health) failed(cause Cause, nowMicros int64) {
-	if h.breaker.fail(cause, nowMicros) {
+	b := &h.breaker
+	b.row++
+	if cause != ErrorReply {
+		b.silent++
+	}
+	if b.state == Closed && (b.silent >= b.limit || b.row >= b.limit && b.row > b.decided.count(nowMicros)) {
 		h.open(cause, nowMicros)
 	}
 }
 
-// open begins a pause, the first of an outage or, after a probe that failed, the next.
+// open begins a pause, the first of an outage or, after a probe that failed, the next. The log says why
+// Redis does not decide: when the breaker opens, and again when a probe finds another reason.
 func (h *health) open(cause Cause, nowMicros int64) {
-	h.breaker.open(nowMicros)
+	b := &h.breaker
+	pauseMicros := b.pauses.next()
+	must.Hold(pauseMicros > 0, "a pause ends")
+	b.state, b.dueMicros = Open, nowMicros+pauseMicros
 	h.observer.BreakerChanged(Open)
-	h.report(cause, nowMicros)
-}
-
-func (h *health) close() {
-	h.breaker.close()
-	h.reported = ""
-	h.observer.BreakerChanged(Closed)
-	h.host.Info("redis is back: it decides again")
+	if reason, text := h.why(cause); reason != h.reported {
+		h.reported = reason
+		h.host.Warn("redis does not decide: " + cause.String() + ": " + text +
+			"; the failure mode applies, next probe in " + strconv.FormatInt((pauseMicros+999)/1000, 10) + "ms")
+	}
 }
 
 // complain keeps an error reply for the log.
 func (h *health) complain(command string, text []byte) {
 	h.complaint.set(command, text, h.options.Username, h.options.Password)
-}
-
-// report logs why Redis does not decide: when the breaker opens, and again when
-// a probe finds another reason.
-func (h *health) report(cause Cause, nowMicros int64) {
-	reason, text := h.why(cause)
-	if reason == h.reported {
-		return
-	}
-	h.reported = reason
-	pause := (h.breaker.dueMicros - nowMicros + 999) / 1000
-	h.host.Warn("redis does not decide: " + cause.String() + ": " + text +
-		"; the failure mode applies, next probe in " + strconv.FormatInt(pause, 10) + "ms")
 }
 
 // gRPC statuses that a stream through a relay is closed with
@@ -192,7 +191,11 @@ func (c *complaint) set(command string, text []byte, secrets ...string) {
 	c.text = append(c.text[:0], text[:min(len(text), maxErrorBytes)]...)
 	for _, secret := range secrets {
 		if secret != "" && bytes.Contains(text, []byte(secret)) {
-			c.text = append(append(c.text[:0], wellKnown(text)...), " ..."...)
+			known := "ERR"
+			if r := findRemedy(text); r != nil {
+				known = r.prefix
+			}
+			c.text = append(append(c.text[:0], known...), " ..."...)
 		}
 	}
 }
@@ -295,12 +298,4 @@ func findRemedy(text []byte) *remedy {
 		}
 	}
 	return nil
-}
-
-// wellKnown is how an error text begins if that is one of Redis' own, else "ERR".
-func wellKnown(text []byte) string {
-	if r := findRemedy(text); r != nil {
-		return r.prefix
-	}
-	return "ERR"
 }

@@ -208,22 +208,3 @@ func (l *link) probe(nowMicros int64) {
 	l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, b.probeTag())
 	l.pipe.addEncoded(probing, nowMicros)
 }
-
-// try begins the startup check, with the first tick. If requests have found out already that Redis
-// cannot be used, the log says so.
-func (l *link) try(nowMicros int64) {
-	t := &l.startup
-	if !l.options.Try || t.state != untried {
-		return
-	}
-	if l.health.breaker.state != Closed {
-		t.state = tried
-		return
-	}
-	t.state = underWay
-	if !l.stream.open && !l.connect(nowMicros) {
-		t.fail(&l.health, Unreachable, l.stream.heard)
-		return
-	}
-	t.ask(&l.pipe, l.options, nowMicros)
-}

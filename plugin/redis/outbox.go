@@ -207,11 +207,18 @@ func (o *outbox) send(k *command, nowMicros int64) {
 	}
 }
 
+// sendNow sends a background command, by source unless Redis knows its script.
 func (o *outbox) sendNow(k *command, nowMicros int64) {
 	if policies[k.kind].told {
 		o.link.observer.Count(metric.ChargeRefunded, 1)
 	}
-	o.link.pipe.addBackground(k, o.link.stream.number, nowMicros)
+	p := &o.link.pipe
+	c := p.commands.push()
+	c.copyFrom(k)
+	known := c.script.known[table[c.kind].form] == o.link.stream.number
+	c.manner = manner{bySource: !known, byKey: p.byKey}
+	p.stamp(c, nowMicros)
+	p.out = c.appendTo(p.out)
 }
 
 // post sends from the outbox what may leave on an occasion, on a stream of its own if

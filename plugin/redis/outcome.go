@@ -114,11 +114,38 @@ var ignore = &action{".", func(*link, *command, end) {}}
 
 // What follows for checks.
 var (
-	decide   = &action{"decide", (*link).decide}
+	// decide tells the Waiter the decision, or sends the check again: a rejection that a refund should
+	// have come before, unless it has counted as a strike.
+	decide = &action{"decide", func(l *link, k *command, e end) {
+		l.observer.RoundTrip(e.nowMicros - k.sentMicros)
+		reply := &l.requests.replies.reply
+		if !k.expired {
+			l.health.breaker.succeed(k.Tag, e.nowMicros)
+			if k.overtook && !reply.Allowed && k.script.plan.Terms().Penalty == nil {
+				l.askAgain(k, e)
+				return
+			}
+		}
+		l.requests.finish(k.question)
+		k.waiter.Decided(k.index, reply, e.nowMicros)
+	}}
 	askAgain = &action{"ask again", (*link).askAgain}
 	remake   = &action{"remake", (*link).remake}
-	expire   = &action{"expire", (*link).expireCheck}
-	fail     = &action{"fail", func(l *link, k *command, e end) {
+	// expire tells the Waiter once that the timeout is over. If the request was kept back, Redis had less
+	// time than the timeout, and the expiry does not count as a failure of Redis.
+	expire = &action{"expire", func(l *link, k *command, e end) {
+		if k.expired {
+			return
+		}
+		k.expired = true
+		late := k.keptMicros > 0 && l.pipe.waited(k, e.nowMicros) < l.options.TimeoutMicros
+		if late {
+			e.cause = Overload
+		}
+		l.undecided(k, e, late)
+		k.waiter.Expired(k.index, e.nowMicros)
+	}}
+	fail = &action{"fail", func(l *link, k *command, e end) {
 		l.health.complain("", l.reply.Bytes)
 		l.fail(k, e, false)
 		l.replaceIfUseless(e.nowMicros)
@@ -176,9 +203,16 @@ var (
 		l.hangUp(ended{e.cause, true}, e.nowMicros)
 	}}
 	sendKept     = &action{"send the kept", func(l *link, _ *command, _ end) { l.stream.unproven = false }}
-	closeBreaker = &action{"close", func(l *link, _ *command, _ end) { l.health.close() }}
-	reopen       = &action{"open", func(l *link, _ *command, e end) { l.health.open(e.cause, e.nowMicros) }}
-	reopenEnd    = &action{"open, hang up", func(l *link, _ *command, e end) {
+	closeBreaker = &action{"close", func(l *link, _ *command, _ end) {
+		h := &l.health
+		b := &h.breaker
+		b.state, b.row, b.silent, b.probes = Closed, 0, 0, 0
+		h.reported = ""
+		h.observer.BreakerChanged(Closed)
+		h.host.Info("redis is back: it decides again")
+	}}
+	reopen    = &action{"open", func(l *link, _ *command, e end) { l.health.open(e.cause, e.nowMicros) }}
+	reopenEnd = &action{"open, hang up", func(l *link, _ *command, e end) {
 		l.health.open(e.cause, e.nowMicros)
 		l.hangUp(ended{e.cause, true}, e.nowMicros)
 	}}
@@ -194,66 +228,6 @@ var (
 		l.health.open(e.cause, e.nowMicros)
 	}}
 )
-
-// What follows for the startup check.
-var (
-	noteServer = &action{"note server", func(l *link, _ *command, _ end) { l.startup.noteServer(l.reply) }}
-	noteRole   = &action{"note role", func(l *link, _ *command, _ end) { l.startup.noteRole(l.reply) }}
-	startOK    = &action{"report it", func(l *link, _ *command, e end) {
-		l.startup.succeed(&l.health, l.options.Overrides, l.stats.policy)
-		l.askStats(e.nowMicros)
-	}}
-	startFailed = &action{"fail", func(l *link, _ *command, e end) {
-		l.startup.fail(&l.health, e.cause, l.stream.heard)
-	}}
-	startUnsure = &action{"fail, hang up if wrong", func(l *link, _ *command, e end) {
-		l.health.complain("", l.reply.Bytes)
-		l.startup.fail(&l.health, e.cause, l.stream.heard)
-		l.replaceIfUseless(e.nowMicros)
-	}}
-	startEnd = &action{"fail, hang up", func(l *link, _ *command, e end) {
-		l.startup.fail(&l.health, e.cause, l.stream.heard)
-		l.hangUp(ended{e.cause, true}, e.nowMicros)
-	}}
-	startLeave = &action{"fail, abandon", func(l *link, k *command, e end) {
-		k.kind = abandoned
-		l.startup.fail(&l.health, e.cause, l.stream.heard)
-	}}
-)
-
-// What follows for the server stats.
-var (
-	noteMemory = &action{"note memory", func(l *link, _ *command, _ end) {
-		s := &l.stats
-		s.reading.UsedBytes, s.reading.MaxBytes = infoNumber(l.reply, "used_memory"), infoNumber(l.reply, "maxmemory")
-		s.policy = infoField(l.reply, "maxmemory_policy")
-	}}
-	noteEvicted = &action{"note evicted", func(l *link, _ *command, _ end) {
-		l.stats.reading.EvictedKeys = infoNumber(l.reply, "evicted_keys")
-	}}
-	reportStats = &action{"report stats", func(l *link, _ *command, e end) {
-		l.stats.reading.Keys = keysOf(l.reply, l.options.Database)
-		l.health.host.Examined(l.stats.reading, e.nowMicros)
-	}}
-	// noteRefusal: INFO is not asked again on this connection.
-	noteRefusal = &action{"no more INFO", func(l *link, _ *command, _ end) { l.stats.refused = l.stream.number }}
-)
-
-// decide tells a check's Waiter the decision, or sends the check again: a rejection that a refund
-// should have come before, unless it has counted as a strike.
-func (l *link) decide(k *command, e end) {
-	l.observer.RoundTrip(e.nowMicros - k.sentMicros)
-	reply := &l.requests.replies.reply
-	if !k.expired {
-		l.health.breaker.succeed(k.Tag, e.nowMicros)
-		if k.overtook && !reply.Allowed && !k.script.strikes() {
-			l.askAgain(k, e)
-			return
-		}
-	}
-	l.requests.finish(k.question)
-	k.waiter.Decided(k.index, reply, e.nowMicros)
-}
 
 // retryOf is how it is counted that a check is sent once more after an outcome.
 var retryOf = [outcomes]metric.Event{
@@ -277,10 +251,10 @@ func (l *link) askAgain(k *command, e end) {
 // has, or fails it. If its Waiter cannot make another, the reply was nonsense.
 func (l *link) remake(k *command, e end) {
 	r := l.requests
-	reply := &r.replies.reply
-	r.remade = Check{Script: k.script, Demand: k.Demand, MadeFor: k.check.madeFor}
-	done := k.waiter.Remake(k.index, reply, &r.remade, e.nowMicros)
-	text := k.remadeTooOften(reply.OtherOverride)
+	reply, with := &r.replies.reply, &r.remade
+	other := reply.OtherOverride
+	*with = Check{Script: k.script, Demand: k.Demand, MadeFor: k.check.madeFor}
+	done := k.waiter.Remake(k.index, reply, with, e.nowMicros)
 	switch {
 	case done == NoSense:
 		e.cause = Malformed
@@ -291,60 +265,31 @@ func (l *link) remake(k *command, e end) {
 	case done == NotAgain:
 		r.finish(k.question)
 		k.waiter.Failed(k.index, NoCause, e.nowMicros)
-	case text != "":
-		l.health.complain("", []byte(text))
+	case !other && k.retimed:
+		l.health.complain("", []byte("Redis' clock jumped twice while one request was decided (check its hosts' clocks)"))
 		e.cause = ErrorReply
-		// What an operator's tools write is no failure of Redis.
-		l.fail(k, e, reply.OtherOverride)
+		l.fail(k, e, false)
+	case other && k.remade:
+		l.health.complain("", []byte("an override changed twice while one request was decided (check what writes it)"))
+		e.cause = ErrorReply
+		l.fail(k, e, true) // what an operator's tools write is no failure of Redis
 	default:
-		l.observer.Count(k.remake(&r.remade, reply.OtherOverride), 1)
+		k.overtook, k.script = false, with.Script
+		k.Sizes = append(k.Sizes[:0], with.Sizes...)
+		k.Values = append(k.Values[:0], with.Values...)
+		counted := metric.RetriedOtherTime
+		if other {
+			counted = metric.RetriedOtherOverride
+			k.Costs = append(k.Costs[:0], with.Costs...)
+			k.check.madeFor = append(k.check.madeFor[:0], with.MadeFor...)
+			k.slots = k.slots[:0]
+			k.listSlots()
+			k.remade = true
+		}
+		k.retimed = !other // the calendar of another override may be another
+		l.observer.Count(counted, 1)
 		l.pipe.addAgain(k)
 	}
-}
-
-// remadeTooOften returns the line to log if a check must not be sent once more for this reason,
-// and "" if it may.
-func (c *command) remadeTooOften(otherOverride bool) string {
-	switch {
-	case !otherOverride && c.retimed:
-		return "Redis' clock jumped twice while one request was decided (check its hosts' clocks)"
-	case otherOverride && c.remade:
-		return "an override changed twice while one request was decided (check what writes it)"
-	}
-	return ""
-}
-
-// remake makes c another check, for the same request, and says how that is counted.
-func (c *command) remake(with *Check, otherOverride bool) metric.Event {
-	c.overtook = false
-	c.script = with.Script
-	c.Sizes = append(c.Sizes[:0], with.Sizes...)
-	c.Values = append(c.Values[:0], with.Values...)
-	if !otherOverride {
-		c.retimed = true
-		return metric.RetriedOtherTime
-	}
-	c.Costs = append(c.Costs[:0], with.Costs...)
-	c.check.madeFor = append(c.check.madeFor[:0], with.MadeFor...)
-	c.slots = c.slots[:0]
-	c.listSlots()
-	c.remade, c.retimed = true, false // the calendar may be another
-	return metric.RetriedOtherOverride
-}
-
-// expireCheck tells a check's Waiter once that the timeout is over. If the request was kept back,
-// Redis had less time than the timeout, and the expiry does not count as a failure of Redis.
-func (l *link) expireCheck(k *command, e end) {
-	if k.expired {
-		return
-	}
-	k.expired = true
-	late := k.keptMicros > 0 && l.pipe.waited(k, e.nowMicros) < l.options.TimeoutMicros
-	if late {
-		e.cause = Overload
-	}
-	l.undecided(k, e, late)
-	k.waiter.Expired(k.index, e.nowMicros)
 }
 
 // fail is the last call of a check that Redis does not decide. It reports whether the
@@ -359,9 +304,11 @@ func (l *link) fail(k *command, e end, counted bool) bool {
 // undecided notes that Redis has not decided a check. A request fails once. That counts
 // as a failure of Redis', unless that was counted before.
 func (l *link) undecided(k *command, e end, counted bool) bool {
-	if !l.requests.markFailed(k.question) {
+	q := l.requests.asked.at(k.question)
+	if q.failed {
 		return counted
 	}
+	q.failed = true
 	h := &l.health
 	h.breaker.failedTag = append(h.breaker.failedTag[:0], k.Tag...)
 	h.requestFailed(e.cause, e.nowMicros)

@@ -38,15 +38,6 @@ func (c *command) listSlots() {
 	c.slots = c.script.appendHeld(c.slots, c.nonce, c.Costs)
 }
 
-// addBackground appends a background command, sent by source unless Redis knows its script.
-func (p *pipeline) addBackground(from *command, stream uint64, nowMicros int64) {
-	c := p.commands.push()
-	c.copyFrom(from)
-	c.manner = manner{bySource: c.script.known[table[c.kind].form] != stream, byKey: p.byKey}
-	p.stamp(c, nowMicros)
-	p.out = c.appendTo(p.out)
-}
-
 // addAgain appends a command once more. Its timeout still counts from when it was first
 // sent.
 func (p *pipeline) addAgain(from *command) {
@@ -59,7 +50,11 @@ func (p *pipeline) addAgain(from *command) {
 // first attempt in the pipe. It has then been decided as if there were no such command, so if it is
 // rejected, it is sent again behind the second attempt.
 func (p *pipeline) sendAgain(k *command) {
-	p.overtake(k)
+	for i := p.commands.first; i < p.commands.next; i++ {
+		if behind := p.commands.at(i); behind.same(&k.subject) {
+			behind.overtook = true
+		}
+	}
 	k.bySource = true
 	p.addAgain(k)
 }
@@ -99,16 +94,6 @@ func (p *pipeline) expired() bool {
 	return false
 }
 
-// overtake notes that a background command is not carried out yet. What is behind it in the pipe
-// has been decided without it.
-func (p *pipeline) overtake(background *command) {
-	for i := p.commands.first; i < p.commands.next; i++ {
-		if behind := p.commands.at(i); behind.same(&background.subject) {
-			behind.overtook = true
-		}
-	}
-}
-
 // forgetFreed takes out of a renewal that is sent again the slots that commands behind it
 // give back: no later command would give them back another time. It reports whether any
 // are left.
@@ -119,7 +104,12 @@ func (p *pipeline) forgetFreed(renewal *command) bool {
 			continue
 		}
 		for _, s := range behind.slots {
-			renewal.forget(s.Nonce)
+			for j, held := range renewal.slots {
+				if held.Nonce == s.Nonce {
+					renewal.slots = append(renewal.slots[:j], renewal.slots[j+1:]...)
+					break
+				}
+			}
 		}
 	}
 	return len(renewal.slots) > 0
@@ -186,16 +176,6 @@ type requests struct {
 	begunMicros int64 // when the last one did
 	keptMicros  int64 // for how long it had waited in the worker before
 	added       int   // its checks
-}
-
-// markFailed marks the request failed and reports whether it is the first time.
-func (r *requests) markFailed(position uint64) bool {
-	q := r.asked.at(position)
-	if q.failed {
-		return false
-	}
-	q.failed = true
-	return true
 }
 
 // finish takes one check of a request out of account.

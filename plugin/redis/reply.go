@@ -17,32 +17,24 @@ type replies struct {
 }
 
 func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) outcome {
-	f := &table[c.kind]
-	if reply.Kind == redisresp.Error {
-		return outcomeOfError(c, f.form, reply)
-	}
-	switch f.shape {
-	case integers:
-		return r.outcomeOfRuling(c, reply, nowMicros)
-	case simpleString:
-		if reply.Kind != redisresp.SimpleString {
-			return nonsense
+	row := &table[c.kind]
+	switch {
+	case reply.Kind == redisresp.Error:
+		// Redis may just not know a script (https://redis.io/docs/latest/commands/evalsha/), or not let it
+		// call TIME.
+		switch calls := row.form != noForm; {
+		case calls && !c.bySource && string(reply.ErrorPrefix()) == "NOSCRIPT":
+			return unknown
+		case calls && !c.byKey && refusesCommand(reply.Bytes):
+			return timeless
 		}
+		return refused
+	case row.shape == integers:
+		return r.outcomeOfRuling(c, reply, nowMicros)
+	case row.shape == simpleString && reply.Kind != redisresp.SimpleString:
+		return nonsense
 	}
 	return accepted
-}
-
-// outcomeOfError separates refusals from commands to send again: Redis may just not know a
-// script (https://redis.io/docs/latest/commands/evalsha/), or not let it call TIME.
-func outcomeOfError(c *command, f form, reply redisresp.Reply) outcome {
-	switch {
-	case f == noForm:
-	case !c.bySource && string(reply.ErrorPrefix()) == "NOSCRIPT":
-		return unknown
-	case !c.byKey && refusesCommand(reply.Bytes):
-		return timeless
-	}
-	return refused
 }
 
 // outcomeOfRuling reads a script's decision, an array of integers; the override that is in force
@@ -50,12 +42,22 @@ func outcomeOfError(c *command, f form, reply redisresp.Reply) outcome {
 func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	told, values := false, reply.Integers()
 	if values == nil {
-		var ok bool
-		if told, ok = r.read(reply); !ok {
-			return nonsense
+		r.values = r.values[:0]
+		it := reply.Iter() // not in the for clause: TinyGo would allocate it for each element
+		for it.Next() {
+			v := it.Reply()
+			switch {
+			case v.Kind == redisresp.Bulk && !told && len(v.Bytes) <= algo.MaxOverrideBytes:
+				told, r.reply.Override = true, v.Bytes
+			case v.Kind != redisresp.Integer || told:
+				return nonsense
+			default:
+				r.values = append(r.values, v.Int)
+			}
 		}
 		values = r.values
 	}
+
 	plan := c.script.planOf(c.Sizes)
 	n := len(plan.Limits())
 	r.reply.Decisions = slices.Grow(r.reply.Decisions[:0], n)[:n]
@@ -73,25 +75,6 @@ func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros i
 		return otherSizes
 	}
 	return nonsense
-}
-
-// read reads a decision element by element: integers to r.values, and last, if it is told, the
-// override in force. A reply that has anything else is not ok.
-func (r *replies) read(reply redisresp.Reply) (told, ok bool) {
-	r.values = r.values[:0]
-	it := reply.Iter() // not in the for clause: TinyGo would allocate it for each element
-	for it.Next() {
-		v := it.Reply()
-		switch {
-		case v.Kind == redisresp.Bulk && !told && len(v.Bytes) <= algo.MaxOverrideBytes:
-			told, r.reply.Override = true, v.Bytes
-		case v.Kind != redisresp.Integer || told:
-			return false, false
-		default:
-			r.values = append(r.values, v.Int)
-		}
-	}
-	return told, true
 }
 
 // Some managed Redis do not let scripts call TIME. Amazon ElastiCache Serverless

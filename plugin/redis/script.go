@@ -75,9 +75,6 @@ func NewScript(plan *algo.Plan, keyPrefix string, suffixes []string) *Script {
 	return s
 }
 
-// strikes reports whether a rejection counts towards a penalty.
-func (s *Script) strikes() bool { return s.plan.Terms().Penalty != nil }
-
 // newCommands prepares a check and a refund that take so many keys in addition to their own.
 func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	keys := len(s.suffixes) + more
@@ -135,28 +132,14 @@ func appendHead(dst []byte, h *heads, how manner, more int) []byte {
 		head = h.bySource
 	}
 	if more > 0 {
-		dst, head = appendLonger(dst, head, more)
+		end := bytes.IndexByte(head, '\r')
+		elements := 0
+		for _, digit := range head[1:end] {
+			elements = 10*elements + int(digit-'0')
+		}
+		dst, head = redisresp.AppendArray(dst, elements+more), head[end+2:]
 	}
 	return append(dst, head...)
-}
-
-// appendAll appends the arguments of all limits of a check.
-func (s *Script) appendAll(dst []byte, of *subject) []byte {
-	if s.packed == nil {
-		return s.appendLimits(dst, of, of.Costs)
-	}
-	s.holdCosts(of.Costs)
-	s.arg = algo.AppendCosts(s.arg[:0], of.Costs)
-	dst = redisresp.AppendBulk(dst, s.arg)
-	if s.slots >= 0 {
-		dst = redisresp.AppendBulkInt(dst, of.nonce)
-	}
-	plan := s.planOf(of.Sizes)
-	if plan == s.plan {
-		return append(dst, s.packed...)
-	}
-	s.arg = plan.AppendNumbers(s.arg[:0])
-	return redisresp.AppendBulk(dst, s.arg)
 }
 
 // holdCosts holds what the arithmetic relies on.
@@ -185,50 +168,27 @@ func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
 		if plan == s.plan {
 			dst = append(dst, own...)
 		} else {
-			dst = s.appendArgs(dst, plan, i)
+			for n := range plan.NumArgs(i) { // the limit's size came with the request
+				s.arg = plan.AppendArg(s.arg[:0], i, n)
+				dst = redisresp.AppendBulk(dst, s.arg)
+			}
 		}
 	}
 	return dst
 }
 
-// appendLonger begins a command that has more arguments than its head says, and returns
-// what of the head follows.
-func appendLonger(dst, head []byte, more int) (longer, rest []byte) {
-	end := bytes.IndexByte(head, '\r')
-	elements := 0
-	for _, digit := range head[1:end] {
-		elements = 10*elements + int(digit-'0')
-	}
-	return redisresp.AppendArray(dst, elements+more), head[end+2:]
-}
-
 // planOf is the plan at other sizes than configured. It is good until the next call.
 func (s *Script) planOf(sizes []algo.Size) *algo.Plan { return s.plan.At(&s.sized, sizes) }
 
-// appendArgs appends what follows the cost of a limit whose size came with the
-// request.
-func (s *Script) appendArgs(dst []byte, plan *algo.Plan, limit int) []byte {
-	for n := range plan.NumArgs(limit) {
-		s.arg = plan.AppendArg(s.arg[:0], limit, n)
-		dst = redisresp.AppendBulk(dst, s.arg)
-	}
-	return dst
-}
-
-// appendKeys appends the keys of the limits.
+// appendKeys appends the keys of the limits. The key of a limit that counts for each value, and does
+// not apply, has no values; nothing is ever written there.
 func (s *Script) appendKeys(dst []byte, of *subject) []byte {
-	if s.per != nil {
-		return s.appendKeysOfValues(dst, of)
+	if s.per == nil {
+		for _, suffix := range s.suffixes {
+			dst = s.appendKey(dst, of.Tag, suffix)
+		}
+		return dst
 	}
-	for _, suffix := range s.suffixes {
-		dst = s.appendKey(dst, of.Tag, suffix)
-	}
-	return dst
-}
-
-// appendKeysOfValues appends the keys of limits of which some count for each value. The key of a limit
-// that does not apply has no values; nothing is ever written there.
-func (s *Script) appendKeysOfValues(dst []byte, of *subject) []byte {
 	var own []byte
 	values := of.Values
 	for i, suffix := range s.suffixes {

@@ -84,8 +84,20 @@ func (l *link) rotate(nowMicros int64) {
 	switch {
 	case r.role == candidate && nowMicros >= r.untilMicros:
 		l.beside(func() { l.hangUp(ended{cause: Timeout}, nowMicros) })
-	case r.role == retired:
-		l.beside(func() { l.retire(nowMicros) })
+	case r.role == retired: // it ends once it owes nothing
+		l.beside(func() {
+			l.pipe.listening.tick(nowMicros)
+			l.stream.deferring = true
+			l.expire(nowMicros)
+			l.transmitDeferred(nowMicros)
+			if l.stream.open && l.pipe.commands.len() == 0 {
+				l.stream.open = false
+				l.stream.host.CloseStream()
+			}
+			if !l.stream.open {
+				l.rotation.role = absent
+			}
+		})
 	case nowMicros-s.usedMicros >= restMicros: // it rests
 	case r.role == absent && s.open && s.heard && nowMicros >= s.dueMicros && l.health.breaker.state == Closed:
 		s.dueMicros = nowMicros + rotateAgainMicros // unless this one is replaced
@@ -96,21 +108,18 @@ func (l *link) rotate(nowMicros int64) {
 			r.stream.decoder = redisresp.NewDecoder(replyLimits)
 		}
 		r.role = candidate
-		l.beside(func() { l.tryCandidate(nowMicros) })
+		l.beside(func() { // it is asked what the breaker's probe asks
+			if _, ok := l.stream.connect(nowMicros); !ok {
+				l.rotation.role = absent
+				return
+			}
+			l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
+			l.pipe.setUp(l.options, nowMicros)
+			l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, []byte("sluice"))
+			l.pipe.addEncoded(probing, nowMicros)
+			l.transmit(nowMicros)
+		})
 	}
-}
-
-// tryCandidate opens a new stream, and asks it what the breaker's probe asks.
-func (l *link) tryCandidate(nowMicros int64) {
-	if _, ok := l.stream.connect(nowMicros); !ok {
-		l.rotation.role = absent
-		return
-	}
-	l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
-	l.pipe.setUp(l.options, nowMicros)
-	l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, []byte("sluice"))
-	l.pipe.addEncoded(probing, nowMicros)
-	l.transmit(nowMicros)
 }
 
 // heardCandidate takes a reply of a candidate: an error ends it, and with the last one it is chosen.
@@ -132,21 +141,6 @@ func (l *link) abandonCandidate() {
 	}
 	l.pipe.out = l.pipe.out[:0]
 	l.rotation.role = absent
-}
-
-// retire ends the old stream once it owes nothing.
-func (l *link) retire(nowMicros int64) {
-	l.pipe.listening.tick(nowMicros)
-	l.stream.deferring = true
-	l.expire(nowMicros)
-	l.transmitDeferred(nowMicros)
-	if l.pipe.commands.len() == 0 && l.stream.open {
-		l.stream.open = false
-		l.stream.host.CloseStream()
-	}
-	if !l.stream.open {
-		l.rotation.role = absent
-	}
 }
 
 // Envoy gives a cluster's endpoints streams by turns, so a stream in place of one that was lost may

@@ -67,19 +67,31 @@ func (l *link) askStats(nowMicros int64) {
 // idle.
 const recentMicros = 2_000_000
 
-// keysOf reads INFO keyspace, which has no line for a database without keys:
-// "db0:keys=12,expires=12,avg_ttl=0".
-func keysOf(r redisresp.Reply, database int64) int64 {
-	line := infoLine(r, "db"+strconv.FormatInt(database, 10))
-	if line == nil {
-		if r.Kind == redisresp.Bulk && bytes.Contains(r.Bytes, []byte("# Keyspace")) {
-			return 0
+// What follows for the server stats.
+var (
+	noteMemory = &action{"note memory", func(l *link, _ *command, _ end) {
+		s := &l.stats
+		s.reading.UsedBytes, s.reading.MaxBytes = infoNumber(l.reply, "used_memory"), infoNumber(l.reply, "maxmemory")
+		s.policy = infoField(l.reply, "maxmemory_policy")
+	}}
+	noteEvicted = &action{"note evicted", func(l *link, _ *command, _ end) {
+		l.stats.reading.EvictedKeys = infoNumber(l.reply, "evicted_keys")
+	}}
+	// reportStats reads INFO keyspace, "db0:keys=12,expires=12,avg_ttl=0", which has no line for a
+	// database without keys.
+	reportStats = &action{"report stats", func(l *link, _ *command, e end) {
+		v, r := &l.stats.reading, l.reply
+		line := infoLine(r, "db"+strconv.FormatInt(l.options.Database, 10))
+		keys, _, _ := bytes.Cut(line, []byte(","))
+		v.Keys = number(bytes.TrimPrefix(keys, []byte("keys=")))
+		if line == nil && r.Kind == redisresp.Bulk && bytes.Contains(r.Bytes, []byte("# Keyspace")) {
+			v.Keys = 0
 		}
-		return Unknown
-	}
-	keys, _, _ := bytes.Cut(line, []byte(","))
-	return number(bytes.TrimPrefix(keys, []byte("keys=")))
-}
+		l.health.host.Examined(*v, e.nowMicros)
+	}}
+	// noteRefusal: INFO is not asked again on this connection.
+	noteRefusal = &action{"no more INFO", func(l *link, _ *command, _ end) { l.stats.refused = l.stream.number }}
+)
 
 func infoNumber(r redisresp.Reply, name string) int64 { return number(infoLine(r, name)) }
 

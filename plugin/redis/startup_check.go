@@ -23,16 +23,30 @@ const (
 	tried
 )
 
-// ask asks what answers, and does what a check needs. ACLs and redis_proxy may
-// refuse INFO; sections come one by one, as only Redis 7 takes several at once
+// try begins the startup check, with the first tick. If requests have found out already that Redis
+// cannot be used, the log says so. It asks what answers, and does what a check needs. ACLs and
+// redis_proxy may refuse INFO; sections come one by one, as only Redis 7 takes several at once
 // (https://redis.io/docs/latest/commands/info/).
-func (t *startupCheck) ask(p *pipeline, o *Options, nowMicros int64) {
+func (l *link) try(nowMicros int64) {
+	t, p := &l.startup, &l.pipe
+	switch {
+	case !l.options.Try || t.state != untried:
+		return
+	case l.health.breaker.state != Closed:
+		t.state = tried
+		return
+	}
+	t.state = underWay
+	if !l.stream.open && !l.connect(nowMicros) {
+		t.fail(&l.health, Unreachable, l.stream.heard)
+		return
+	}
 	p.addInfo("server", askingServer, nowMicros)
 	p.addInfo("replication", askingRole, nowMicros)
-	if o.Overrides {
+	if l.options.Overrides {
 		p.addInfo("memory", askingMemory, nowMicros)
 	}
-	p.out = appendProbe(p.out, o.KeyPrefix, []byte("sluice"))
+	p.out = appendProbe(p.out, l.options.KeyPrefix, []byte("sluice"))
 	p.addEncoded(startupProbing, nowMicros)
 }
 
@@ -51,28 +65,63 @@ var products = []struct{ field, name string }{
 	{"redis_version", "Redis"},
 }
 
-// noteServer reads INFO server.
-func (t *startupCheck) noteServer(r redisresp.Reply) {
-	for _, p := range products {
-		if version := infoField(r, p.field); version != "" {
-			t.product, t.version = p.name, version
-			return
+// What follows for the startup check.
+var (
+	noteServer = &action{"note server", func(l *link, _ *command, _ end) {
+		for _, p := range products {
+			if version := infoField(l.reply, p.field); version != "" {
+				l.startup.product, l.startup.version = p.name, version
+				return
+			}
 		}
-	}
-}
-
-// noteRole reads INFO replication.
-func (t *startupCheck) noteRole(r redisresp.Reply) {
-	switch role := infoField(r, "role"); role {
-	case "":
-	case "master":
-		t.role = "primary"
-	case "slave":
-		t.role = "replica"
-	default:
-		t.role = role
-	}
-}
+	}}
+	noteRole = &action{"note role", func(l *link, _ *command, _ end) {
+		switch role := infoField(l.reply, "role"); role {
+		case "":
+		case "master":
+			l.startup.role = "primary"
+		case "slave":
+			l.startup.role = "replica"
+		default:
+			l.startup.role = role
+		}
+	}}
+	// startOK: Redis can be used. It warns of a policy that evicts what has no TTL, as most overrides
+	// (https://redis.io/docs/latest/develop/reference/eviction/).
+	startOK = &action{"report it", func(l *link, _ *command, e end) {
+		t, h, policy := &l.startup, &l.health, l.stats.policy
+		t.state = tried
+		line := h.name() + " answers"
+		if t.version != "" {
+			line += ": " + t.product + " " + t.version
+			if t.role != "" {
+				line += ", " + t.role
+			}
+		}
+		h.host.Tried(true, line)
+		if l.options.Overrides && strings.HasPrefix(policy, "allkeys-") {
+			h.host.Warn(h.name() + " may evict overrides: its maxmemory-policy is " + policy +
+				", which drops keys without a TTL, too (set volatile-lru, volatile-lfu or noeviction)")
+		}
+		l.askStats(e.nowMicros)
+	}}
+	startFailed = &action{"fail", func(l *link, _ *command, e end) {
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+	}}
+	startUnsure = &action{"fail, hang up if wrong", func(l *link, _ *command, e end) {
+		l.health.complain("", l.reply.Bytes)
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+		l.replaceIfUseless(e.nowMicros)
+	}}
+	startEnd = &action{"fail, hang up", func(l *link, _ *command, e end) {
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+		l.hangUp(ended{e.cause, true}, e.nowMicros)
+	}}
+	startLeave = &action{"fail, abandon", func(l *link, k *command, e end) {
+		k.kind = abandoned
+		l.startup.fail(&l.health, e.cause, l.stream.heard)
+	}}
+)
 
 // Bound: bytes of a field of INFO in the log. Beyond it, the field is left out. Protects the log.
 const maxInfoBytes = 40
@@ -104,25 +153,6 @@ func infoLine(r redisresp.Reply, name string) []byte {
 		}
 	}
 	return nil
-}
-
-// succeed ends the check: Redis can be used. It warns of a policy that evicts what has no
-// TTL, as most overrides
-// (https://redis.io/docs/latest/develop/reference/eviction/).
-func (t *startupCheck) succeed(h *health, overrides bool, policy string) {
-	t.state = tried
-	line := h.name() + " answers"
-	if t.version != "" {
-		line += ": " + t.product + " " + t.version
-		if t.role != "" {
-			line += ", " + t.role
-		}
-	}
-	h.host.Tried(true, line)
-	if overrides && strings.HasPrefix(policy, "allkeys-") {
-		h.host.Warn(h.name() + " may evict overrides: its maxmemory-policy is " + policy +
-			", which drops keys without a TTL, too (set volatile-lru, volatile-lfu or noeviction)")
-	}
 }
 
 // fail ends the check: Redis cannot be used. heard says whether this stream has brought

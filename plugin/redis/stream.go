@@ -82,14 +82,6 @@ func (s *stream) connect(nowMicros int64) (reopened, ok bool) {
 	return reopened, true
 }
 
-// reopensAt is when a stream can be opened; 0: there is one.
-func (s *stream) reopensAt() int64 {
-	if s.open {
-		return 0
-	}
-	return s.reopenMicros
-}
-
 // rest closes a stream that nothing has needed for a while, and on which no command waits.
 // The next request opens another, which is not told as one in place of a lost one.
 func (s *stream) rest(nowMicros int64) {

@@ -22,13 +22,6 @@ const (
 	maxTickMicros = 20_000
 )
 
-// tickMicros is how often to look at what waits: four times within the timeout,
-// in whole milliseconds, as Envoy's timers are.
-func tickMicros(timeoutMicros int64) int64 {
-	quarter := (timeoutMicros/4 + 999) / 1000 * 1000
-	return min(max(quarter, minTickMicros), maxTickMicros)
-}
-
 // listening measures the time in which this worker could have heard a reply. A worker that
 // stands still, in a long regular expression or without a CPU, hears nothing, and that must not
 // count as Redis' silence.

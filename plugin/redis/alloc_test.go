@@ -128,7 +128,7 @@ var allocationFree = map[string]func(*Conn, *nullWaiter, *fixture){
 // Once the buffers have their size, nothing on a request's way allocates.
 func TestNothingAllocates(t *testing.T) {
 	f := &fixture{
-		script: testScript(t), flight: newSlotRig(t).script,
+		script: testScript(t), flight: slotScript(t),
 		tag:   []byte("per-user|0123456789abcdef0123456789abcdef"),
 		reply: []byte(decision(1_790_000_000_000_000, true)), again: []byte(noScript), ok: []byte(":0\r\n"),
 		taken: []byte(slotsAllowed), renewed: []Slots{{7, 1}, {8, 2}}, now: 1,

@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -15,11 +16,14 @@ type client struct {
 	tags     []string
 	tagBytes []byte // as Add was given them
 	nonces   []int64
-	refused  Cause                               // by Begin
-	sizes    []algo.Size                         // with which to ask again; nil: none
-	madeFor  []byte                              // the override with which to ask again
-	remade   func(r *Reply, check *Check) Remade // in place of both
-	resizes  []int64                             // Redis' times at which it was asked for them
+	refused  Cause       // by Begin
+	sizes    []algo.Size // with which to ask again; nil: none
+	madeFor  []byte      // the override with which to ask again
+	resizes  []int64     // Redis' times at which it was asked for them
+	notAgain bool        // it does not ask again
+	strikes  []algo.Strikes
+	kept     int64 // us for which it was kept back in the worker
+	gives    bool  // it gives back what it was charged late, or together with a rejection
 	checks   []heard
 	onCall   func(index int) // in each call of the Waiter
 }
@@ -29,6 +33,7 @@ type heard struct {
 	expired bool
 	at      int64 // Redis' time of the decision; 0: none
 	allowed bool
+	given   bool // back
 	failed  Cause
 }
 
@@ -61,17 +66,27 @@ func (r *rig) request(tags ...string) *client {
 	return &client{rig: r, tags: tags, tagBytes: make([]byte, 0, 64), checks: make([]heard, len(tags))}
 }
 
+// resizable prepares a request that knows other sizes: of testScript's limit a burst
+// of 40, which is an argument of the script.
+func (r *rig) resizable(tags ...string) *client {
+	w := r.request(tags...)
+	w.sizes = []algo.Size{{Units: 10, Burst: 40}}
+	return w
+}
+
 // flush sends the request, if it may wait.
 func (w *client) flush() *client {
 	c := w.rig.conn
 	if w.refused = c.Begin(w.rig.now); w.refused != NoCause {
+		w.rig.tell("%s refused: %v", strings.Join(w.tags, " "), w.refused)
 		return w
 	}
+	c.KeptBack(w.kept)
 	for i, tag := range w.tags {
 		from := len(w.tagBytes)
 		w.tagBytes = append(w.tagBytes, tag...)
 		w.nonces = append(w.nonces, c.Add(w, i, Check{
-			Script: w.rig.script, Demand: rule.Demand{Tag: w.tagBytes[from:]}, Cost: 1,
+			Script: w.rig.script, Demand: rule.Demand{Tag: w.tagBytes[from:]}, Cost: 1, Strikes: w.strikes,
 		}))
 	}
 	c.Flush(w.rig.now)
@@ -98,10 +113,15 @@ func (w *client) left() (n int) {
 
 func (w *client) Decided(index int, r *Reply, nowMicros int64) {
 	h := w.lastCall(index, nowMicros)
+	how := "rejected"
+	if r.Allowed {
+		how = "allowed"
+	}
+	w.rig.tell("%s %s at %d%s", w.tags[index], how, r.AtMicros, more(r.Ruling))
 	if n := len(w.rig.script.suffixes); len(r.Decisions) != n {
 		w.rig.t.Fatalf("%v: decisions %+v, want %d", w.tags, r.Decisions, n)
 	}
-	if len(r.Decisions) == 1 {
+	if r.By == algo.ByLimits && len(r.Decisions) == 1 {
 		testenv.Same(w.rig.t, fmt.Sprintf("%v: that it is allowed", w.tags), r.Allowed, r.Decisions[0].Allowed)
 	}
 	h.at, h.allowed = r.AtMicros, r.Allowed
@@ -114,8 +134,8 @@ func (w *client) Remake(index int, r *Reply, check *Check, nowMicros int64) Rema
 	}
 	w.resizes = append(w.resizes, r.AtMicros)
 	switch {
-	case w.remade != nil:
-		return w.remade(r, check)
+	case w.notAgain:
+		return NotAgain
 	case w.sizes == nil:
 		return NoSense
 	case r.OtherOverride:
@@ -127,14 +147,16 @@ func (w *client) Remake(index int, r *Reply, check *Check, nowMicros int64) Rema
 }
 
 func (w *client) Failed(index int, cause Cause, nowMicros int64) {
-	if cause == NoCause && w.remade == nil {
+	if cause == NoCause && !w.notAgain {
 		w.rig.t.Errorf("%v: check %d failed without a cause", w.tags, index)
 	}
+	w.rig.tell("%s failed: %v", w.tags[index], cause)
 	w.lastCall(index, nowMicros).failed = cause
 	w.called(index)
 }
 
 func (w *client) Expired(index int, nowMicros int64) {
+	w.rig.tell("%s expired", w.tags[index])
 	h := w.lastCall(index, nowMicros)
 	if h.expired {
 		w.rig.t.Errorf("%v: check %d expired twice", w.tags, index)
@@ -159,6 +181,30 @@ func (w *client) called(index int) {
 	if w.onCall != nil {
 		w.onCall(index)
 	}
+	rejected := slices.ContainsFunc(w.checks, func(h heard) bool { return h.at != 0 && !h.allowed && !h.expired })
+	for i := range w.checks {
+		if h := &w.checks[i]; w.gives && h.allowed && !h.given && (h.expired || rejected) {
+			h.given = true
+			w.rig.conn.Refund(w.charged(i), w.rig.now)
+		}
+	}
+}
+
+// more is what a ruling says beyond that it allows or rejects.
+func more(r algo.Ruling) (s string) {
+	if r.By != algo.ByLimits {
+		s += " by " + map[algo.By]string{algo.ByFree: "free", algo.ByBlock: "block", algo.ByPenalty: "penalty"}[r.By]
+	}
+	if r.LeftMicros != 0 {
+		s += fmt.Sprintf(", %d us left", r.LeftMicros)
+	}
+	if r.EarnedMicros != 0 {
+		s += fmt.Sprintf(", earns %d us", r.EarnedMicros)
+	}
+	if r.Ignored {
+		s += ", ignores"
+	}
+	return s
 }
 
 // want checks what has become of each check.
@@ -177,12 +223,4 @@ func (w *client) want(states ...string) {
 func (w *client) wantAll(state string) {
 	w.rig.t.Helper()
 	w.want(slices.Repeat([]string{state}, len(w.checks))...)
-}
-
-// wantRefused checks that the request was not let in.
-func (w *client) wantRefused(cause Cause) {
-	w.rig.t.Helper()
-	if w.refused != cause {
-		w.rig.t.Errorf("%v: refused: %v, want %v", w.tags, w.refused, cause)
-	}
 }

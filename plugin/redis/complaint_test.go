@@ -92,23 +92,6 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
-// One request is one failure, however many of its checks get an error.
-func TestErrorReplyToSeveralChecks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	for range 4 {
-		w := r.request("a", "b", "c").flush()
-		for range 3 {
-			r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-		}
-		w.wantAll(ErrorReply.String())
-	}
-	r.wantState(Closed)
-	r.request("a", "b", "c").flush()
-	r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-	r.wantState(Open)
-}
-
 // No credential and no identity reaches the log, nor anything that a terminal
 // or a log's reader would take for more than text.
 func TestComplaintKeepsSecrets(t *testing.T) {
@@ -170,22 +153,6 @@ func TestLogKeepsSecrets(t *testing.T) {
 	}
 }
 
-// An error reply to one check says nothing about the others of its request.
-func TestErrorReplyToOneOfSeveralChecks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	w := r.request("a", "b", "c").flush()
-	r.allow(1)
-	r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-	w.want("at 1", "error_reply", "waits")
-	r.allow(3)
-	w.want("at 1", "error_reply", "at 3")
-	if n := r.failed[ErrorReply]; n != 1 {
-		t.Errorf("%d requests were counted as failed, want 1", n)
-	}
-	r.wantInFlight(0)
-}
-
 // Remedies are found by whole words.
 func TestFindRemedy(t *testing.T) {
 	t.Parallel()
@@ -214,5 +181,62 @@ func TestCauseNames(t *testing.T) {
 	}
 	if Cause(Causes).String() != "unknown" {
 		t.Error("a number beyond the causes has a name")
+	}
+}
+
+// What servers answer to a script that calls a command they do not have.
+var commandRefused = map[string]bool{
+	// Redis 7.0.15 with rename-command TIME "".
+	"ERR Unknown Redis command called from script script: c1df3152e643748c5d31eb280b865f151d6476d8, " +
+		"on @user_script:2.": true,
+	// Redis 6.2.
+	"ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc): @user_script:2: @user_script: 2: " +
+		"Unknown Redis command called from Lua script": true,
+	// Valkey 9.
+	"ERR Unknown command called from script script: 53aa7d296ba9ded783301cc275161b6e344ad383, on @user_script:2.": true,
+	// Amazon ElastiCache Serverless.
+	"ERR This Redis command is not allowed from script script: 53aa7d296ba9ded783301cc275161b6e344ad383, on " +
+		"@user_script:13.": true,
+
+	"ERR The user executing the script can't run this command or subcommand script: x, on @user_script:2.": false,
+	"NOPERM this user has no permissions to run the 'time' command":                                        false,
+	"ERR unknown command 'EVALSHA'":                  false,
+	"LOADING Redis is loading the dataset in memory": false,
+}
+
+// Where scripts may not call TIME, they are sent again without it, and from then on at once. Any other
+// refusal is an error.
+func TestWithoutTime(t *testing.T) {
+	t.Parallel()
+	for text, refused := range commandRefused {
+		r := newRig(t, testOptions())
+		w := r.request("a").flush()
+		r.answer("-" + text + "\r\n")
+		if !refused {
+			w.want("error_reply")
+			continue
+		}
+		if got := r.allow(7); got[0] != "EVAL" || got[1] != r.script.plan.ScriptWithoutTime().Source {
+			t.Errorf("%s: sent %q, want a script without TIME", text, got)
+		}
+		w.want("at 7")
+	}
+}
+
+// Memory is a share of what the server may use, rounded up.
+func TestMemoryPercent(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ used, maximum, want int64 }{
+		{90, 100, 90},
+		{901, 1000, 91},
+		{100, 100, 100},
+		{150, 100, 150},
+		{5, 0, 0},
+		{Unknown, 100, 0},
+		{5, Unknown, 0},
+		{1 << 62, 1, 1e9},
+	} {
+		v := ServerStats{UsedBytes: tc.used, MaxBytes: tc.maximum}
+		testenv.Same(t, "the percentage", v.MemoryPercent(), tc.want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -41,9 +42,7 @@ type rig struct {
 	// How many of the next calls do so.
 	closeInOpens, closeInSends int
 
-	asks     bool          // it is always this worker's turn to ask for the stats
-	turns    []int64       // when it asked whether it is
-	stats    []ServerStats // that were told
+	asks     bool // it is always this worker's turn to ask for the stats
 	open     bool
 	streams  int        // opened so far
 	commands [][]string // sent on the open stream and not answered
@@ -52,12 +51,15 @@ type rig struct {
 	besideCommands [][]string
 	closeStatus    uint32
 
+	talks       bool
+	logs        bool     // lines of the log are told with all that they say
+	whole       bool     // commands are told with all arguments
+	nonce       int64    // before the first check
+	events      []string // what the Conn has done, if it talks
+	id, besides int      // the numbers of the two streams
 	lines       []string // logged
-	warnings    []string // logged, about single requests
 	failed      map[Cause]int
 	states      []BreakerState
-	roundTrips  []int64
-	reconnected int
 	counted     map[metric.Event]int64
 }
 
@@ -67,14 +69,42 @@ func newRig(t testing.TB, options Options) *rig {
 	return r
 }
 
-// testScript is a rule with one limit.
-func testScript(t testing.TB) *Script {
+// scriptOf is the script of a rule with limits and terms.
+func scriptOf(t testing.TB, terms algo.Terms, suffixes []string, limits ...algo.Limit) *Script {
 	t.Helper()
-	plan, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}})
+	plan, err := algo.NewPlanWithTerms(limits, terms)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewScript(plan, "rl", []string{":gcra:1s"})
+	return NewScript(plan, "rl", suffixes)
+}
+
+var oneLimit = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}
+
+// testScript is a rule with one limit.
+func testScript(t testing.TB) *Script {
+	return scriptOf(t, algo.Terms{}, []string{":gcra:1s"}, oneLimit)
+}
+
+// termedScript is testScript with overrides and a penalty.
+func termedScript(t testing.TB) *Script {
+	return scriptOf(t, algo.Terms{Overrides: true, Penalty: &algo.Penalty{
+		After: 5, WithinMicros: 60_000 * ms, ForMicros: []int64{300_000 * ms, 3_600_000 * ms},
+	}}, []string{":gcra:1s"}, oneLimit)
+}
+
+// windowsScript is a rule with two windows.
+func windowsScript(t testing.TB) *Script {
+	return scriptOf(t, algo.Terms{}, []string{":fixed_window:1m", ":fixed_window:1h"},
+		algo.Limit{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: 60e6},
+		algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6})
+}
+
+// slotScript is a rule with a window and slots.
+func slotScript(t testing.TB) *Script {
+	return scriptOf(t, algo.Terms{}, []string{":fixed_window:1m", ":concurrency"},
+		algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 60e6},
+		algo.Limit{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6})
 }
 
 func (r *rig) OpenStream() error {
@@ -83,9 +113,15 @@ func (r *rig) OpenStream() error {
 	}
 	r.streams++
 	r.commands = nil
+	r.id = r.streams
 	closes := r.closeInOpen || r.closeInOpens > 0
 	r.closeInOpens--
 	r.open = r.openErr == nil && !closes
+	if r.openErr != nil {
+		r.tell("cannot open %d", r.id)
+	} else {
+		r.tell("opens %d", r.id)
+	}
 	if closes {
 		r.conn.Closed(r.now)
 	}
@@ -100,9 +136,14 @@ func (r *rig) Send(commands []byte) error {
 		r.t.Error("nothing was sent")
 	}
 	if r.sendErr != nil {
+		r.tell("cannot send")
 		return r.sendErr
 	}
-	r.commands = append(r.commands, parseCommands(r.t, string(commands))...)
+	sent := parseCommands(r.t, string(commands))
+	if r.talks {
+		r.tell("%s", r.describe(sent))
+	}
+	r.commands = append(r.commands, sent...)
 	r.closeInSends--
 	if r.closeInSend || r.closeInSends >= 0 {
 		r.closeStream()
@@ -114,12 +155,14 @@ func (r *rig) CloseStream() {
 	if !r.open {
 		r.t.Error("a stream that is not open was closed")
 	}
+	r.tell("hangs up")
 	r.open = false
 	r.commands = nil
 }
 
 func (r *rig) SwapStreams() {
 	r.open, r.besideOpen = r.besideOpen, r.open
+	r.id, r.besides = r.besides, r.id
 	r.commands, r.besideCommands = r.besideCommands, r.commands
 }
 
@@ -143,31 +186,23 @@ func (r *rig) closeBeside() {
 	r.conn.ClosedBeside(r.now)
 }
 
-func (r *rig) Turn(nowMicros int64) bool {
-	r.turns = append(r.turns, nowMicros)
+func (r *rig) Turn(int64) bool {
+	r.tell("looks whether it is its turn")
 	return r.asks
 }
 
-func (r *rig) Examined(v ServerStats, _ int64) { r.stats = append(r.stats, v) }
+func (r *rig) Examined(v ServerStats, _ int64) { r.tell("stats %v", v) }
 
-func (r *rig) Tried(_ bool, line string) { r.lines = append(r.lines, line) }
+func (r *rig) Tried(_ bool, line string) { r.Info(line) }
 
-// Warn keeps what is said about single requests apart from the breaker's lines.
-func (r *rig) Warn(line string) {
-	if strings.Contains(line, "did not decide a request") {
-		r.warnings = append(r.warnings, line)
-		return
+func (r *rig) Warn(line string) { r.Info(line) }
+
+// Info does not keep what is said about single requests.
+func (r *rig) Info(line string) {
+	r.tellLog(line)
+	if !strings.Contains(line, "did not decide a request") {
+		r.lines = append(r.lines, line)
 	}
-	r.lines = append(r.lines, line)
-}
-
-func (r *rig) Info(line string) { r.lines = append(r.lines, line) }
-
-// wantNoComplaint holds that no request has failed, and that nothing was logged.
-func (r *rig) wantNoComplaint(what string) {
-	r.t.Helper()
-	testenv.Same(r.t, what+": causes for which requests failed", len(r.failed), 0)
-	testenv.Same(r.t, what+": what was logged", strings.Join(r.lines, "; "), "")
 }
 
 // wantStreams holds which streams are open: the one in use, and a new or an old one next to it.
@@ -177,15 +212,31 @@ func (r *rig) wantStreams(what string, open, beside bool) {
 	testenv.Same(r.t, what+": that there is another one", r.besideOpen, beside)
 }
 
-func (r *rig) RequestFailed(cause Cause) { r.failed[cause]++ }
+func (r *rig) RequestFailed(cause Cause) {
+	r.tell("counts %v", cause)
+	r.failed[cause]++
+}
 
-func (r *rig) RoundTrip(micros int64) { r.roundTrips = append(r.roundTrips, micros) }
+func (r *rig) RoundTrip(micros int64) {
+	if micros > 0 {
+		r.tell("after %v", time.Duration(micros)*time.Microsecond)
+	}
+}
 
-func (r *rig) Reconnected() { r.reconnected++ }
+func (r *rig) Reconnected() { r.tell("reconnected") }
 
-func (r *rig) Count(e metric.Event, n int64) { r.counted[e] += n }
+func (r *rig) Count(e metric.Event, n int64) {
+	name := strings.TrimSuffix(strings.TrimPrefix(metric.EventMetrics[e], "sluice."), "_total")
+	r.tell("%s +%d", strings.TrimPrefix(name, "redis."), n)
+	r.counted[e] += n
+}
 
-func (r *rig) BreakerChanged(state BreakerState) { r.states = append(r.states, state) }
+func (r *rig) BreakerChanged(state BreakerState) {
+	r.tell("breaker %s", breakerStates[state])
+	r.states = append(r.states, state)
+}
+
+var breakerStates = map[BreakerState]string{Closed: "closed", HalfOpen: "half open", Open: "open"}
 
 // parseCommands reads whole commands: arrays of bulk strings, nothing else.
 func parseCommands(t testing.TB, s string) (commands [][]string) {
@@ -266,6 +317,28 @@ func (r *rig) pass(micros int64) {
 	}
 }
 
+// grow lets the stream grow old under requests, until a new one stands next to it.
+func (r *rig) grow() {
+	r.t.Helper()
+	for range 2000 {
+		if r.besideOpen {
+			return
+		}
+		r.busy(10 * ms)
+	}
+	r.t.Fatal("the stream was not replaced")
+}
+
+// busy lets time pass under requests that are decided.
+func (r *rig) busy(micros int64) {
+	r.t.Helper()
+	for end := r.now + micros; r.now < end; {
+		r.request("a").flush()
+		r.pass(10 * ms)
+		r.allow(1)
+	}
+}
+
 // stall lets time pass in which the worker stands still.
 func (r *rig) stall(micros int64) { r.now += micros }
 
@@ -313,6 +386,24 @@ func (r *rig) wantState(want BreakerState) {
 		r.t.Errorf("the breaker is in state %d, want %d; log: %q", got, want, r.lines)
 	}
 }
+
+// Replies of Redis.
+const (
+	noScript      = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	timeRefused   = "-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n"
+	loading       = "-LOADING Redis is loading the dataset in memory\r\n"
+	readOnly      = "-READONLY You can't write against a read only replica.\r\n"
+	slotsAllowed  = "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n"
+	otherOverride = "*4\r\n:7\r\n:-6\r\n:5000\r\n$2\r\nx2\r\n"
+	infoServer    = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
+	primary       = "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+)
+
+// otherTime is the reply of a script that was called for another time.
+func otherTime(at int64) string { return fmt.Sprintf("*1\r\n:%d\r\n", at) }
+
+// bulk is a bulk string.
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 // decision is the reply of testScript: one limit's, at a Redis time.
 func decision(at int64, allowed bool) string {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // malformedReplies are replies that no script of ours gives.
@@ -79,47 +77,5 @@ func TestMalformedAtEveryPosition(t *testing.T) {
 			}
 			r.wantInFlight(0)
 		}
-	}
-}
-
-// Nothing but a reply to the oldest command answers anybody.
-func TestReplyThatNoCommandWaitsFor(t *testing.T) {
-	t.Parallel()
-	for _, bytes := range []string{decision(9, true), "+OK\r\n", "-ERR surprise\r\n", "x"} {
-		r := newRig(t, testOptions())
-		r.request("a").flush()
-		r.receive(decision(1, true) + bytes)
-		if r.open {
-			t.Errorf("%q: the stream is still open", bytes)
-		}
-		if r.conn.link.health.breaker.row != 0 || len(r.lines) > 0 {
-			t.Errorf("%q: %d failures, logged %q", bytes, r.conn.link.health.breaker.row, r.lines)
-		}
-		w := r.request("b").flush()
-		r.prove()
-		r.allow(2)
-		w.want("at 2")
-	}
-}
-
-// What answers is not Redis: it is not asked again for every request.
-func TestMalformedBacksOff(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	r.request("a").flush()
-	r.receive(malformedReplies["another protocol"])
-	for range 4 {
-		if w := r.request("b").flush(); w.refused != Unreachable {
-			t.Errorf("refused %v", w.refused)
-		}
-	}
-	r.wantState(Open)
-	r.passPause()
-	r.receive(malformedReplies["another protocol"])
-	r.wantState(Open)
-	want := "redis does not decide: malformed_reply: the server does not speak RESP"
-	testenv.Same(t, "the number of streams", r.streams, 2)
-	if len(r.lines) != 2 || !strings.HasPrefix(r.lines[1], want) {
-		t.Errorf("logged %q, want two lines, the second %q", r.lines, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,60 @@ func do(t *testing.T, conn net.Conn, command string) {
 	n, err := conn.Read(buf)
 	if got := string(buf[:n]); err != nil || got != "+OK\r\n" {
 		t.Fatalf("%s: %q, %v", command, got, err)
+	}
+}
+
+// TestSettlementsAddUp: a real Redis holds in the end what was charged, less
+// what each settlement gave back, with one command or many.
+func TestSettlementsAddUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := connect(t, server, testOptions())
+	script := windowsScript(t)
+	var charged []Charge
+	for range 40 {
+		charged = append(charged, r.check(script, "a", 2).charge)
+	}
+	for i, c := range charged {
+		c.Costs = []int64{1, int64(-i % 3)}
+		r.conn.Settle(c, c.Costs, r.now)
+	}
+	r.conn.SendOutbox(r.now)
+	r.settle()
+	if sent, lost := r.counted[metric.SettlementSent], r.counted[metric.SettlementLost]; sent != 40 || lost != 0 {
+		t.Errorf("%d settlements taken, %d lost", sent, lost)
+	}
+	calls := server.Client().Info(t.Context(), "commandstats").Val()
+	if want := "cmdstat_eval:calls=" + strconv.Itoa(1+3); !strings.Contains(calls, want) {
+		t.Errorf("want %s, one check and three calls for 40 settlements, in\n%s", want, calls)
+	}
+	a := r.check(script, "a", 0)
+	if want := int64(100 - 80 + 40); a.decision.Remaining != want {
+		t.Errorf("%d units remain of the minute, want %d", a.decision.Remaining, want)
+	}
+}
+
+// A Redis that has no TIME decides, charges and gives back.
+func TestRealRedisWithoutTime(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "TIME", "")
+	r, s := connect(t, server, testOptions()), testScript(t)
+	first := r.check(s, "user", 20)
+	if !first.decision.Allowed {
+		t.Fatalf("the first check: %+v; log %q", first, r.lines)
+	}
+	if second := r.check(s, "user", 20); second.decision.Allowed {
+		t.Errorf("beyond the limit: %+v", second)
+	}
+	r.conn.Refund(first.charge, r.now)
+	if third := r.check(s, "user", 20); !third.decision.Allowed {
+		t.Errorf("after a refund: %+v", third)
+	}
+	keys := server.Client().Keys(context.Background(), "*").Val()
+	if len(keys) != 2 {
+		t.Errorf("keys %q, want that of the limit and a clock", keys)
+	}
+	if len(r.lines) != 1 {
+		t.Errorf("logged %q, want one line", r.lines)
 	}
 }

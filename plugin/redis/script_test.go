@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A command is its name, hash or source, number of keys, the keys, and the
@@ -90,5 +91,89 @@ func TestNonces(t *testing.T) {
 	r.conn.requests.nonce = 1<<63 - 1
 	if w := r.request("a", "b").flush(); fmt.Sprint(w.nonces) != "[0 1]" {
 		t.Errorf("after the largest nonce come %v", w.nonces)
+	}
+}
+
+// A check brings the keys of the whole rule and what stands for it; a refund does not.
+func TestCommandsOfTerms(t *testing.T) {
+	t.Parallel()
+	s := termedScript(t)
+	plan := s.plan
+	constants := plan.Args(0)
+	penalty := []string{"5", "60000000", "300000000 3600000000"}
+	for _, tc := range []struct {
+		name    string
+		command command
+		script  algo.Script
+		keys    []string
+		args    []string
+	}{
+		{
+			name: "as configured", command: command{subject: costing(7)}, script: plan.Script(),
+			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
+		},
+		{
+			name: "for an override, and with strikes",
+			command: command{subject: costing(7), check: check{
+				madeFor: []byte("x2"), strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}},
+			}},
+			script: plan.Script(),
+			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
+			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "x2"}),
+		},
+		{
+			name: "without TIME", command: command{manner: manner{byKey: true}, subject: costing(7)},
+			script: plan.ScriptWithoutTime(),
+			keys:   []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
+			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
+		},
+		{
+			name: "a refund", command: command{kind: refunding, change: []int64{7, 77}}, script: plan.RefundScript(),
+			keys: []string{"1", "rl:{a|b}:gcra:1s"},
+			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
+		},
+	} {
+		tc.command.script, tc.command.Tag = s, []byte("a|b")
+		want := slices.Concat([]string{"EVALSHA", tc.script.SHA1}, tc.keys, tc.args)
+		got := parseCommands(t, string(tc.command.appendTo(nil)))
+		if len(got) != 1 || !slices.Equal(got[0], want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, want)
+		}
+	}
+}
+
+// A check of several limits has their costs in one argument, as one number where all are the same,
+// and their numbers in another. A refund has them one by one.
+func TestPackedCommands(t *testing.T) {
+	t.Parallel()
+	plan, err := algo.NewPlan([]algo.Limit{
+		{Algorithm: algo.GCRA, Units: 3000, WindowMicros: 1_000 * ms, Burst: 2},
+		{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: 60_000 * ms},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewScript(plan, "p", []string{":a", ":b"})
+	sizes := []algo.Size{{Units: 1000, Burst: 5}, {Units: 7}}
+	const interval = 333 + 6./16 // a third of a millisecond, rounded up to a sixteenth of a microsecond
+	for _, tc := range []struct {
+		name  string
+		kind  kind
+		costs []int64
+		sizes []algo.Size
+		want  []string
+	}{
+		{"one cost", checking, []int64{12, 12}, nil, []string{"12", testenv.Doubles(interval, 2*interval, 100, 60e6)}},
+		{"two costs", checking, []int64{12, 0}, nil, []string{"12 0", testenv.Doubles(interval, 2*interval, 100, 60e6)}},
+		{"other sizes", checking, []int64{1, 1}, sizes, []string{"1", testenv.Doubles(1000, 5000, 7, 60e6)}},
+		{"a refund", refunding, []int64{12, 0}, nil, []string{"12", "333.375", "666.75", "0", "100", "60000000", "99"}},
+	} {
+		k := command{kind: tc.kind, subject: costing(tc.costs...), change: append(slices.Clone(tc.costs), 99)}
+		k.script, k.Tag, k.Sizes = s, []byte("r|a"), tc.sizes
+		got := parseCommands(t, string(k.appendTo(nil)))[0]
+		if got = got[5:]; !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the arguments are %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

@@ -7,50 +7,6 @@ import (
 	"testing"
 )
 
-// Error replies may come from one shard of several: they open the breaker only
-// if they are most of what was asked in the last second. Without replies nothing
-// speaks for the rest. Failures that a success has interrupted do not count.
-func TestShareThatFails(t *testing.T) {
-	t.Parallel()
-	loading := func(r *rig) { r.trip(1) }
-	silence := func(r *rig) { r.request("a").flush(); r.pass(50 * ms) }
-	for _, tc := range []struct {
-		name      string
-		decided   int64 // before
-		wait      int64 // after that, in microseconds
-		fail      func(*rig)
-		wantOpens int64 // after so many failures in a row
-	}{
-		{name: "nothing was decided before", fail: loading, wantOpens: 5},
-		{name: "fewer were decided", decided: 4, fail: loading, wantOpens: 5},
-		{name: "as many were decided", decided: 5, fail: loading, wantOpens: 6},
-		{name: "many were decided", decided: 100, fail: loading, wantOpens: 101},
-		{name: "many were decided a second ago", decided: 100, wait: 1000 * ms, fail: loading, wantOpens: 5},
-		{name: "many were decided half a second ago", decided: 100, wait: 500 * ms, fail: loading, wantOpens: 101},
-		{name: "many were decided, then silence", decided: 100, fail: silence, wantOpens: 5},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testOptions())
-			for range tc.decided {
-				r.request("a").flush()
-				r.allow(1)
-			}
-			r.now += tc.wait
-			opened := int64(0)
-			for n := int64(1); n <= 200 && opened == 0; n++ {
-				tc.fail(r)
-				if r.conn.State() == Open {
-					opened = n
-				}
-			}
-			if opened != tc.wantOpens {
-				t.Errorf("opened after %d failures in a row, want %d", opened, tc.wantOpens)
-			}
-		})
-	}
-}
-
 // One shard of three answers nothing but errors, at any load: of the checks of the
 // other shards at least 95 % are decided.
 func TestOneShardOfThreeFails(t *testing.T) {

@@ -3,64 +3,7 @@ package redis
 import (
 	"math/rand/v2"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// A check waits for the timeout, not less, and at most a tick longer.
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	w := r.request("a").flush()
-	r.pass(50*ms - 1)
-	w.wantAll("waits")
-	r.pass(1)
-	w.wantAll("expired")
-	r.wantInFlight(1)
-	r.pass(50 * ms)
-	r.allow(1)
-	w.want("expired, at 1")
-	r.wantInFlight(0)
-	if len(r.roundTrips) != 1 || r.roundTrips[0] != 100*ms {
-		t.Errorf("round trips %v, want that of the late reply", r.roundTrips)
-	}
-	if next := r.request("b").flush(); r.allow(2)[3] != "rl:{b}:gcra:1s" {
-		t.Error("the next request asked for another key")
-	} else {
-		next.want("at 2")
-	}
-}
-
-// Ticks follow each other closely enough while something is in the pipe, and
-// stop when nothing is.
-func TestNextTick(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ timeout, want int64 }{
-		{1 * ms, 4 * ms},
-		{50 * ms, 13 * ms},
-		{60_000 * ms, 20 * ms},
-	} {
-		options := testOptions()
-		options.TimeoutMicros = tc.timeout
-		r := newRig(t, options)
-		want := func(want int64, when string) {
-			if got := r.conn.NextTickMicros(r.now); got != want {
-				t.Errorf("timeout %d, %s: the next tick is in %d, want %d", tc.timeout, when, got, want)
-			}
-		}
-		want(0, "before the first request")
-		r.request("a").flush()
-		want(tc.want, "while it waits")
-		r.allow(1)
-		want(restMicros, "when nothing is in the pipe")
-		r.trip(5)
-		want(r.conn.link.health.breaker.dueMicros-r.now, "while the breaker is open")
-		r.now = r.conn.link.health.breaker.dueMicros - 1
-		want(minTickMicros, "just before the probe")
-		r.pass(1)
-		want(tc.want, "while the probe waits")
-	}
-}
 
 // With the ticks that NextTickMicros asks for, requests that come at any time
 // wait from the timeout to a tick more.
@@ -105,57 +48,6 @@ func TestTimeoutIsAtMostATickLate(t *testing.T) {
 	}
 	if r.failed[Timeout] == 0 {
 		t.Error("nothing timed out")
-	}
-}
-
-// A worker that stands still hears nothing, and that is not Redis' silence: of
-// the time between two ticks no more counts than the ticks were asked for.
-func TestStandstill(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name       string
-		do         func(*rig)
-		wantExpire bool
-	}{
-		{name: "no tick for a second", do: func(r *rig) { r.stall(1000 * ms); r.conn.Tick(r.now) }},
-		{name: "a tick in time, then a standstill", do: func(r *rig) {
-			r.pass(13 * ms)
-			r.stall(500 * ms)
-			r.conn.Tick(r.now)
-		}},
-		{name: "requests are read, replies are not", do: func(r *rig) {
-			for range 100 {
-				r.stall(10 * ms)
-				r.request("b").flush()
-			}
-			r.conn.Tick(r.now)
-		}},
-		{name: "three standstills", do: func(r *rig) {
-			for range 3 {
-				r.stall(100 * ms)
-				r.conn.Tick(r.now)
-			}
-		}},
-		{name: "four standstills, with a period before each", do: func(r *rig) {
-			for range 4 {
-				r.stall(100 * ms)
-				r.conn.Tick(r.now)
-			}
-		}, wantExpire: true},
-		{name: "ticks in time", do: func(r *rig) { r.pass(50 * ms) }, wantExpire: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testOptions())
-			w := r.request("a").flush()
-			tc.do(r)
-			if got := w.checks[0].expired; got != tc.wantExpire {
-				t.Errorf("expired: %v, want %v", got, tc.wantExpire)
-			}
-			if !r.open {
-				t.Error("the stream was taken for stalled")
-			}
-		})
 	}
 }
 
@@ -223,41 +115,6 @@ func TestStandstillsAtRandom(t *testing.T) {
 	}
 }
 
-// A stream whose oldest command has had no reply for three timeouts is closed;
-// who was still waiting has not timed out but lost it.
-func TestStalledStream(t *testing.T) {
-	t.Parallel()
-	options := testOptions()
-	options.Breaker.Failures = 100
-	r := newRig(t, options)
-	r.request("a").flush()
-	r.allow(1)
-	first := r.request("b").flush()
-	r.pass(110 * ms)
-	first.want("expired")
-	second := r.request("c").flush()
-	r.pass(40*ms - 1)
-	second.want("waits")
-	if !r.open {
-		t.Fatal("the stream was closed too early")
-	}
-	r.pass(1)
-	first.want("expired, connection_lost")
-	second.want("connection_lost")
-	if r.open {
-		t.Fatal("the stream is still open")
-	}
-	r.wantInFlight(0)
-	third := r.request("d").flush()
-	if r.streams != 2 || r.reconnected != 0 {
-		t.Errorf("%d streams, %d reconnects; want another stream at once", r.streams, r.reconnected)
-	}
-	r.prove()
-	testenv.Same(t, "reconnects once it has answered", r.reconnected, 1)
-	r.allow(4)
-	third.want("at 4")
-}
-
 // A stream that answers is not stalled, however much is in the pipe.
 func TestBusyStreamIsNotStalled(t *testing.T) {
 	t.Parallel()
@@ -274,21 +131,4 @@ func TestBusyStreamIsNotStalled(t *testing.T) {
 	if r.streams != 1 {
 		t.Errorf("%d streams, want one", r.streams)
 	}
-}
-
-// The timeout is each request's own; the pipe keeps the order.
-func TestTimeoutOfEach(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	a := r.request("a").flush()
-	r.pass(20 * ms)
-	b := r.request("b").flush()
-	r.pass(30 * ms)
-	a.wantAll("expired")
-	b.wantAll("waits")
-	r.allow(1)
-	a.want("expired, at 1")
-	b.wantAll("waits")
-	r.allow(2)
-	b.want("at 2")
 }

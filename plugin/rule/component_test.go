@@ -174,6 +174,7 @@ var components = []struct {
 	{"long bearer", bearer, authorized("Bearer " + overlong), "%long"},
 	{"long path", source(config.FromPath), get("/" + overlong), "%long"},
 	{"long segment", segments(1), get("/a/" + overlong), "%long"},
+	{"several values, with a default", orElse(fromQuery("user"), "d"), get("/?user=a&user=b"), "%many"},
 	{"a value that says so", xID, get("/", "x-id", "%long"), "%25long"},
 	{"an identity that is too long to be hashed", xID, get("/", "x-id", half), "%long"},
 	{"a digest is made once", hash(xID), get("/", "x-id", half), sha(half)[:40]},
@@ -203,4 +204,6 @@ func TestComponents(t *testing.T) {
 	}
 	testenv.SameList(t, "beside a long value", tags(compile(t, counted("r", source(config.FromMethod), xID)), longID),
 		[]string{"r|GET|%long"})
+	a, b := orElse(fromHeader("x-none"), "a"), orElse(fromHeader("x-none"), "b")
+	testenv.SameList(t, "two defaults", tags(compile(t, counted("r", a), counted("s", b)), all), []string{"r|a", "s|b"})
 }

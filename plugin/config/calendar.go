@@ -26,7 +26,7 @@ func (p Period) longest() int64 {
 // readWindow reads the window of a limit: a duration, or a calendar window with
 // its zone and start.
 func (d *draftLimit) readWindow() {
-	if d.Algorithm != 0 && !d.Algorithm.HasWindow() {
+	if d.isSlots() {
 		d.spelled = d.Algorithm.String()
 		d.refuse("does not belong to "+quoted(d.spelled)+", which counts what is held at a moment (remove it)",
 			"window", "timezone", "starts")
@@ -38,17 +38,16 @@ func (d *draftLimit) readWindow() {
 		return
 	}
 	d.spelled = v.json.Str
-	if i := slices.Index(periods, v.json.Str); i >= 0 {
+	if i := slices.Index(periods, d.spelled); i >= 0 {
 		d.readCalendar(v, Period(i))
 		return
 	}
 	d.WindowMicros, _ = v.readDuration(f.low, f.high, "")
 	d.Window = FormatDuration(d.WindowMicros)
-	if !d.has("timezone") && !d.has("starts") {
-		return
+	if d.has("timezone") || d.has("starts") {
+		d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
+			"timezone", "starts")
 	}
-	d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
-		"timezone", "starts")
 }
 
 func (d *draftLimit) readCalendar(window value, period Period) {
@@ -59,42 +58,40 @@ func (d *draftLimit) readCalendar(window value, period Period) {
 	d.refuse("does not belong to a calendar window, which begins at a local midnight (remove it)", "anchor")
 	c := &Calendar{Period: period, Zone: "UTC"}
 	if v, ok := d.field("timezone"); ok {
-		c.Zone = readZone(v)
+		c.Zone, ok = v.readText()
+		if ok && (!isZoneName(c.Zone) || v.r.checks.Zone != nil && !v.r.checks.Zone(c.Zone)) {
+			v.mistake(`%s is not a time zone (want an IANA name such as "Europe/Berlin")`, v.shown())
+		}
 	}
-	starts := c.readStarts(d.object)
 	d.Calendar, d.WindowMicros = c, period.longest()
-	d.Window = window.json.Str + ":" + c.Zone + starts
-	d.CalendarID = d.Window
-}
+	d.Window = d.spelled + ":" + c.Zone
 
-// readStarts reads when the windows start. It returns what follows the zone in
-// the key.
-func (c *Calendar) readStarts(o object) string {
-	switch c.Period {
+	starts, ok := d.field("starts")
+	switch period {
 	case Day:
-		o.refuse(`does not belong to the window "day" (remove it)`, "starts")
+		d.refuse(`does not belong to the window "day" (remove it)`, "starts")
 	case Week:
 		place := int64(0)
-		if v, ok := o.field("starts"); ok {
-			place, _ = v.readWord(weekdays)
+		if ok {
+			place, _ = starts.readWord(weekdays)
 		}
 		c.Weekday = time.Weekday(place+1) % 7 // weekdays begins on Monday
-		return ":" + weekdays[place]
+		d.Window += ":" + weekdays[place]
 	case Month:
 		c.Day = 1
-		if v, ok := o.field("starts"); ok {
-			day, _ := v.readWhole(1, 31)
+		if ok {
+			day, _ := starts.readWhole(1, 31)
 			c.Day = max(int(day), 1)
 		}
-		return message.Sprintf(":%d", c.Day)
+		d.Window += message.Sprintf(":%d", c.Day)
 	case Year:
 		c.Month, c.Day = 1, 1
-		if v, ok := o.field("starts"); ok {
-			c.readYearStart(v)
+		if ok {
+			c.readYearStart(starts)
 		}
-		return message.Sprintf(":%02d-%02d", c.Month, c.Day)
+		d.Window += message.Sprintf(":%02d-%02d", c.Month, c.Day)
 	}
-	return ""
+	d.CalendarID = d.Window
 }
 
 // readYearStart reads a month and a day, "03-17". The 29th of February is one.
@@ -121,27 +118,12 @@ var daysOfMonth = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 // a configuration.
 const maxZoneBytes = 64
 
-// readZone reads the name of a time zone.
-func readZone(v value) string {
-	name, ok := v.readText()
-	if !ok {
-		return ""
-	}
-	if !isZoneName(name) || v.r.checks.Zone != nil && !v.r.checks.Zone(name) {
-		v.mistake(`%s is not a time zone (want an IANA name such as "Europe/Berlin")`, v.shown())
-	}
-	return name
-}
-
 // isZoneName reports whether a name has the form of a zone's name.
 func isZoneName(name string) bool {
-	if len(name) > maxZoneBytes {
-		return false
-	}
 	for _, part := range strings.Split(name, "/") {
 		if part == "" || !isWord(part, "_+-") {
 			return false
 		}
 	}
-	return true
+	return len(name) <= maxZoneBytes
 }

@@ -3,18 +3,21 @@ package config
 import "github.com/sluiceproxy/sluice/algo"
 
 // field is one field of an object, and all that the parser has to know of it before it
-// reads its value. The schema and the reference in docs/configuration.md are held to the
+// reads its value. The schema and the reference in docs/configuration.md are made from the
 // same rows.
 type field struct {
 	name string
 	kind kind
-	// low and high bound a whole number, or a duration in microseconds.
+	// low and high bound a whole number, a duration in microseconds, or how many elements a list
+	// has; a high of 0 does not.
 	low, high int64
 	// byDefault stands in for an absent field: a number, a duration in microseconds, the
 	// place of a word, 1 for true.
 	byDefault int64
 	words     []string // of which it is one
 	need      string   // what must be there; "" if the field may be absent
+	want      string   // what stands in a text, which must not be empty, in a list or in an object of entries
+	plural    string   // of the elements of a list that has a high
 	orZero    string   // what "0s" means, where it may stand below low
 	fields    []field  // of the object that it is, or may be
 	hidden    bool     // messages do not show the value
@@ -24,26 +27,32 @@ type field struct {
 type kind uint8
 
 const (
-	special   kind = iota // what a function of its own reads
-	choice                // special, too; of these fields an object has exactly one
-	inner                 // an object
-	plainText             // a string
-	boolean               // true or false
-	integer               // a whole number
-	duration              // such as "1m30s"
-	word                  // one of a few
+	special    kind = iota // what a function of its own reads
+	choice                 // special, too; of these fields an object has exactly one
+	inner                  // an object
+	entries                // an object whose names the user chooses
+	list                   // an array
+	plainText              // a string
+	boolean                // true or false
+	integer                // a whole number
+	percentage             // such as "10%"
+	duration               // such as "1m30s"
+	word                   // one of a few
 )
 
 var topFields = []field{
-	{name: "rules", need: "a list of at least one rule"},
+	{
+		name: "rules", kind: list, low: 1, need: "a list of at least one rule",
+		want: `at least one rule such as {"name": "global", "limits": [...]}`,
+	},
 	{name: "mode", kind: word, words: modes[:Off]},
 	{name: "redis", kind: inner, fields: redisFields, hidden: true},
 	{name: "failure", kind: inner, fields: failureFields},
 	{name: "response", kind: inner, fields: responseFields},
-	{name: "headers"},
+	{name: "headers", kind: list, want: `some of "x-ratelimit" and "draft", or [] for none`},
 	{name: "reset", kind: word, words: []string{"delta", "unix"}},
 	{name: "deny_cache", kind: inner, fields: denyCacheFields},
-	{name: "retry_jitter"},
+	{name: "retry_jitter", kind: percentage},
 	{name: "top_offenders", kind: inner, fields: topOffendersFields},
 	{name: "rejected_state", kind: boolean, byDefault: 1},
 	{name: "envoy_ratelimited", kind: boolean},
@@ -51,14 +60,22 @@ var topFields = []field{
 	{name: "quota", kind: inner, fields: quotaFields},
 }
 
+const quotaPath = `a path such as "/.well-known/quota"`
+
 var quotaFields = []field{
-	{name: "path", need: `a path such as "/.well-known/quota"`},
-	{name: "rules", need: "the names of the rules whose limits callers may read"},
+	{name: "path", kind: plainText, need: quotaPath, want: quotaPath},
+	{
+		name: "rules", kind: list, low: 1, need: "the names of the rules whose limits callers may read",
+		want: `names of rules such as "per-user"`,
+	},
 }
 
 var redisFields = []field{
-	{name: "cluster", need: "the name of the Envoy cluster that leads to Redis", hidden: true},
-	{name: "key_prefix"},
+	{
+		name: "cluster", kind: plainText, need: "the name of the Envoy cluster that leads to Redis",
+		want: "the name of an Envoy cluster", hidden: true,
+	},
+	{name: "key_prefix", kind: plainText, want: `a prefix such as "rl"`},
 	{name: "timeout", kind: duration, low: millisecond, high: maxTimeoutMicros, byDefault: defaultTimeoutMicros},
 	{name: "username", kind: plainText, hidden: true},
 	{name: "password", kind: plainText, hidden: true},
@@ -84,9 +101,9 @@ var breakerFields = []field{
 
 var responseFields = []field{
 	{name: "status", kind: integer, low: 400, high: 599, byDefault: 429},
-	{name: "content_type"},
+	{name: "content_type", kind: plainText, want: `a media type such as "application/json"`},
 	{name: "body", kind: plainText},
-	{name: "headers"},
+	{name: "headers", kind: entries, want: `an object (want one such as {"x-reason": "quota"})`},
 }
 
 var denyCacheFields = []field{
@@ -102,7 +119,7 @@ var ruleFields = []field{
 	{name: "name", need: `one such as "per-user"`},
 	{name: "match", kind: inner, fields: matchFields},
 	{name: "exempt", kind: boolean},
-	{name: "key"},
+	{name: "key", kind: list, want: `components such as {"header": "x-api-key"}, or [] for one key for all`},
 	{name: "cost", high: algo.MaxCost, byDefault: 1, fields: costFields},
 	{name: "settle", kind: inner, fields: settleFields},
 	{name: "limits", kind: choice},
@@ -116,21 +133,30 @@ var ruleFields = []field{
 	{name: "headers", kind: boolean, byDefault: 1},
 }
 
+// limitsField is a list of limits, of a rule, a tier or "over".
+var limitsField = field{
+	name: "limits", kind: list, low: 1, high: algo.MaxLimits, plural: "limits",
+	want: `at least one limit such as {"algorithm": "gcra", "limit": 10, "window": "1s"}`,
+}
+
 var overFields = []field{
-	{name: "set_headers"},
-	{name: "limits"},
+	{name: "set_headers", kind: entries, want: `an object such as {"x-quota": "over"}`},
+	limitsField,
 }
 
 var matchFields = []field{
 	{name: "path"},
 	{name: "host"},
-	{name: "methods"},
-	{name: "headers"},
-	{name: "query"},
-	{name: "cookies"},
-	{name: "client_ip"},
+	{name: "methods", kind: list, low: 1, want: `methods such as "GET"`},
+	{name: "headers", kind: entries, want: `an object (want one such as {"x-plan": "pro"})`},
+	{name: "query", kind: entries, want: `an object (want one such as {"preview": {"present": true}})`},
+	{name: "cookies", kind: entries, want: `an object (want one such as {"plan": "pro"})`},
+	{
+		name: "client_ip", kind: list, low: 1, high: maxNetworks, plural: "networks",
+		want: `networks such as "10.0.0.0/8"`,
+	},
 	{name: "expr"},
-	{name: "not"},
+	{name: "not", low: 1, want: `matches such as {"path": "/healthz"}`},
 }
 
 // opFields are the fields of a matcher, in the order of MatchOp.
@@ -146,8 +172,8 @@ var opFields = []field{
 // sourceFields say where a component's value comes from. Their order is that of Source.
 var sourceFields = []field{
 	{name: "header", kind: choice},
-	{name: "cookie", kind: choice},
-	{name: "query", kind: choice},
+	{name: "cookie", kind: choice, want: "the name of a cookie"},
+	{name: "query", kind: choice, want: "the name of a query parameter"},
 	{name: "client_ip", kind: choice, fields: prefixFields},
 	{name: "path", kind: choice, fields: segmentFields},
 	{name: "method", kind: choice},
@@ -182,7 +208,7 @@ var costFields = []field{
 }
 
 var settleFields = []field{
-	{name: "status"},
+	{name: "status", kind: list, low: 1, want: `statuses such as "401", "4xx", "500-599"`},
 	{name: "expr"},
 	{name: "cost", kind: inner, fields: settleCostFields},
 	{name: "missing", kind: word, words: []string{"keep", "release"}, fields: missingFields},
@@ -208,8 +234,9 @@ var penaltyFields = []field{
 		need: `a duration such as "1m"`,
 	},
 	{
-		name: "for", low: algo.MinWindowMicros, high: algo.MaxWindowMicros,
+		name: "for", kind: list, low: 1, high: algo.MaxBlocks, plural: "durations",
 		need: `the durations of the first block, the second and so on, such as ["5m", "1h"]`,
+		want: `durations such as "5m"`,
 	},
 }
 
@@ -217,10 +244,10 @@ var limitFields = []field{
 	{name: "algorithm", kind: word, words: algorithms, byDefault: -1, need: `one such as "gcra"`},
 	{name: "limit", high: algo.MaxUnits, fields: unitsFields, need: "how many units a window admits"},
 	{name: "window", low: algo.MinWindowMicros, high: algo.MaxWindowMicros, need: `a duration such as "1s"`},
-	{name: "timezone"},
+	{name: "timezone", kind: plainText},
 	{name: "starts"},
 	{name: "name"},
-	{name: "unit"},
+	{name: "unit", kind: plainText},
 	{name: "burst", low: 1, high: algo.MaxUnits, fields: unitsFields},
 	{name: "anchor", kind: word, words: []string{"clock", "first_request"}},
 	{name: "sub_windows", kind: integer, low: 1, high: algo.MaxSubWindows, byDefault: 1},
@@ -234,7 +261,7 @@ var limitFields = []field{
 	{name: "ttl", kind: duration, low: algo.MinTTLMicros, high: algo.MaxTTLMicros, byDefault: defaultTTLMicros},
 	{name: "cost", high: algo.MaxCost, fields: costFields},
 	{name: "lease", kind: inner, fields: leaseFields},
-	{name: "per"},
+	{name: "per", kind: list, low: 1, want: `components such as {"header": "x-team"}`},
 	{name: "ceiling", kind: inner, fields: ceilingFields},
 	{name: "guarantee", kind: boolean},
 }
@@ -243,8 +270,8 @@ const classWant = `an object such as {"critical": 100, "bulk": 50}`
 
 var ceilingFields = []field{
 	{name: "source", need: `a key component such as {"header": "x-priority"}`},
-	{name: "values", need: classWant},
-	{name: "default", need: "the class of requests whose source names none"},
+	{name: "values", kind: entries, need: classWant},
+	{name: "default", kind: plainText, need: "the class of requests whose source names none"},
 }
 
 var unitsFields = []field{
@@ -266,8 +293,8 @@ const tierWant = `an object such as {"free": [...], "pro": [...]}`
 
 var tierFields = []field{
 	{name: "source"},
-	{name: "values", need: tierWant},
-	{name: "default"},
+	{name: "values", kind: entries, need: tierWant},
+	{name: "default", kind: plainText},
 }
 
 // namesOf are the fields' names.

@@ -76,6 +76,8 @@ func (f *field) shownDefault() string {
 		return fmt.Sprint(f.byDefault)
 	case f.kind == duration:
 		return fmt.Sprintf("%q", FormatDuration(f.byDefault))
+	case f.kind == percentage:
+		return fmt.Sprintf(`"%d%%"`, f.byDefault)
 	case f.kind == boolean:
 		return fmt.Sprint(f.byDefault == 1)
 	case f.kind == word:
@@ -117,7 +119,7 @@ func defaultIn(node map[string]any) string {
 }
 
 // beyondRows are defaults in the schema of fields that functions of their own read.
-var beyondRows = []kind{special, choice, inner, plainText}
+var beyondRows = []kind{special, choice, inner, plainText, list, entries}
 
 // TestSchemaHasTheFields holds the schema to the tables: the same fields, with the same
 // bounds, words and defaults, and the same ones required.

@@ -2,13 +2,9 @@ package config
 
 import "strings"
 
-// readKey reads a rule's key. An absent key is [], one key for all.
-func readKey(v value) []Component {
-	elements, _ := v.readList(`components such as {"header": "x-api-key"}, or [] for one key for all`)
-	return readComponents(elements)
-}
-
-func readComponents(elements []value) []Component {
+// readComponents reads a list of components. An empty or absent key is one for all requests.
+func readComponents(v value, f *field) []Component {
+	elements := v.readList(f)
 	components := make([]Component, len(elements))
 	for i, element := range elements {
 		components[i] = readComponent(element)
@@ -23,8 +19,28 @@ func readComponent(v value) Component {
 	if name, v, ok := o.choice(); ok {
 		c.readSource(Source(placeOf(sourceFields, name)), v)
 	}
-	c.readHash(o)
-	c.readRepeated(o)
+	// What is most likely a secret is hashed unless it is told.
+	hash, ok := o.field("hash")
+	switch {
+	case !ok:
+		c.Hash = c.Source == FromBearer || c.Source == FromCookie || c.Source == FromHeader && c.Name == "authorization"
+	case hash.json.IsBool():
+		c.Hash = hash.json.Bool()
+	case hash.json.Str == keyedHash:
+		c.Hash, c.Keyed = true, true
+		if !o.r.hasHashSecret {
+			hash.mistake(`%s needs a secret (want "hash_secret_env" at the top, the name of an environment variable)`,
+				hash.shown())
+		}
+	default:
+		hash.mistake(`%s is neither a boolean nor "keyed" (want true, false or "keyed")`, hash.shown())
+	}
+	if v, ok := o.field("repeated"); ok {
+		_, c.First = v.readWord(o.row("repeated").words)
+		if c.Source != FromHeader && c.Source != FromCookie && c.Source != FromQuery {
+			o.mistake(`"repeated" belongs to "header", "cookie" and "query" alone (remove it)`)
+		}
+	}
 	if v, ok := o.field("default"); ok {
 		c.Default, c.HasDefault = v.readText()
 		if o.has("constant") {
@@ -34,52 +50,30 @@ func readComponent(v value) Component {
 	return c
 }
 
-// readRepeated reads which of several different values counts.
-func (c *Component) readRepeated(o object) {
-	v, ok := o.field("repeated")
-	if !ok {
-		return
-	}
-	_, c.First = v.readWord(o.row("repeated").words)
-	if c.Source != FromHeader && c.Source != FromCookie && c.Source != FromQuery {
-		o.mistake(`"repeated" belongs to "header", "cookie" and "query" alone (remove it)`)
-	}
-}
-
-// readHash reads true, false or "keyed". What is most likely a secret is hashed unless it is told.
-func (c *Component) readHash(o object) {
-	v, ok := o.field("hash")
-	switch {
-	case !ok:
-		c.Hash = c.Source == FromBearer || c.Source == FromCookie || c.Source == FromHeader && c.Name == "authorization"
-	case v.json.IsBool():
-		c.Hash = v.json.Bool()
-	case v.json.Str == keyedHash:
-		c.Hash, c.Keyed = true, true
-		if !o.r.hasHashSecret {
-			v.mistake(`%s needs a secret (want "hash_secret_env" at the top, the name of an environment variable)`, v.shown())
-		}
-	default:
-		v.mistake(`%s is neither a boolean nor "keyed" (want true, false or "keyed")`, v.shown())
-	}
-}
-
 // keyedHash is the word for a hash under a secret.
 const keyedHash = "keyed"
 
+// readSource reads the field that says where a component's value comes from.
 func (c *Component) readSource(source Source, v value) {
 	c.Source = source
 	switch source {
 	case FromHeader:
 		c.Name, _ = v.readHeaderName()
-	case FromCookie:
-		c.Name = readCookieName(v)
-	case FromQuery:
-		c.Name, _ = v.readNonEmpty("the name of a query parameter")
+	case FromCookie, FromQuery:
+		name, ok := v.readNonEmpty(sourceFields[source].want)
+		if ok && source == FromCookie {
+			v.checkCookieName(name)
+		}
+		c.Name = name
 	case FromClientIP:
-		c.readClientIP(v)
+		if v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
+			o := v.readObject(prefixFields)
+			c.V4Prefix, c.V6Prefix = int(o.number("v4_prefix")), int(o.number("v6_prefix"))
+		}
 	case FromPath:
-		c.readPath(v)
+		if v.trueOrObject(`{"segments": 2}`) {
+			c.Segments = int(v.readObject(segmentFields).number("segments"))
+		}
 	case FromMethod, FromHost, FromBearer:
 		if is, ok := v.readBoolean(); ok && is == 0 {
 			v.mistake("false selects nothing (want true)")
@@ -93,31 +87,9 @@ func (c *Component) readSource(source Source, v value) {
 		c.Value, _ = v.readText()
 	case FromExpr:
 		c.Expr = readExpression(v, TextExpression)
-		v.checkKey(c.Expr)
-	}
-}
-
-func readCookieName(v value) string {
-	name, ok := v.readNonEmpty("the name of a cookie")
-	if ok {
-		v.checkCookieName(name)
-	}
-	return name
-}
-
-// readClientIP reads true or {"v4_prefix": 24, "v6_prefix": 64}.
-func (c *Component) readClientIP(v value) {
-	if !v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
-		return
-	}
-	o := v.readObject(prefixFields)
-	c.V4Prefix, c.V6Prefix = int(o.number("v4_prefix")), int(o.number("v6_prefix"))
-}
-
-// readPath reads true or {"segments": 2}.
-func (c *Component) readPath(v value) {
-	if v.trueOrObject(`{"segments": 2}`) {
-		c.Segments = int(v.readObject(segmentFields).number("segments"))
+		if readsAddress(c.Expr) {
+			v.hasPort(v.shown())
+		}
 	}
 }
 
@@ -130,12 +102,20 @@ func (v value) trueOrObject(example string) bool {
 	return v.json.IsObject()
 }
 
+// hasPort reports a component that no key must have: the client's address with its port.
+func (v value) hasPort(shown string) {
+	v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`, shown)
+}
+
+// attributePath is the path of an Envoy attribute.
+var attributePath = field{
+	kind: list, low: 1, want: `a path such as ["connection", "uri_san_peer_certificate"]`,
+}
+
 // readAttributePath reads the path of an Envoy attribute. No part may hold a NUL,
 // by which Envoy's interface joins them.
-func readAttributePath(v value) []string {
-	elements, _ := v.readNonEmptyList(`a path such as ["connection", "uri_san_peer_certificate"]`)
-	path := make([]string, 0, len(elements))
-	for _, element := range elements {
+func readAttributePath(v value) (path []string) {
+	for _, element := range v.readList(&attributePath) {
 		part, ok := element.readNonEmpty("a part of a path")
 		if ok && strings.ContainsRune(part, 0) {
 			element.mistake("%s holds a NUL (want none)", element.shown())

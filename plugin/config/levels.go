@@ -2,29 +2,13 @@ package config
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // Levels: limits of one rule that count for each value within its identity, that are there for
 // classes of requests in part, or that guarantee each value its share of a pool.
 
-// readPer reads a limit's "per".
-func readPer(o object, limit *Limit) {
-	v, ok := o.field("per")
-	if !ok {
-		return
-	}
-	elements, _ := v.readNonEmptyList(`components such as {"header": "x-team"}`)
-	limit.Per = append(limit.Per, readComponents(elements)...)
-	if !o.has("name") {
-		o.mistake(`"name" is missing (want one such as "per-team": a limit with "per" has it in its keys)`)
-	}
-	limit.PerID = string(text.AppendEscaped(nil, limit.Name)) + "|"
-}
-
 // readClasses reads a limit's "ceiling".
-func readClasses(v value) *Classes {
-	o := v.readObject(ceilingFields)
+func readClasses(o object) *Classes {
 	if !o.there {
 		return nil
 	}
@@ -33,53 +17,39 @@ func readClasses(v value) *Classes {
 	if hasSource {
 		c.Source = readUnhashed(source, "a class's source")
 	}
-	c.Values = get(o, "values", readClassValues)
+	var known []string
+	for _, field := range get(o, "values", classNames.read) {
+		percent, _ := field.readWhole(1, algo.MaxCeiling)
+		c.Values, known = append(c.Values, Class{Value: field.name, Percent: percent}), append(known, field.name)
+	}
 	if v, ok := o.field("default"); ok {
 		if c.Default, ok = v.readText(); ok {
-			classNames.check(v, c.Default, c.names())
+			classNames.check(v, c.Default, known)
 		}
 	}
-	classNames.checkSource(source, &c.Source, c.names())
+	classNames.checkSource(source, &c.Source, known)
 	return c
 }
 
-func readClassValues(v value) (all []Class) {
-	for _, field := range classNames.read(v) {
-		percent, _ := field.readWhole(1, algo.MaxCeiling)
-		all = append(all, Class{Value: field.name, Percent: percent})
+// checkGuarantee reports what a limit with a "guarantee" cannot be.
+func (d *draftLimit) checkGuarantee() {
+	if d.Per == nil && !d.has("per") {
+		d.mistake(`"guarantee" is in a limit without "per" (want "per": whom it guarantees its units)`)
 	}
-	return all
-}
-
-func (c *Classes) names() (all []string) {
-	for _, class := range c.Values {
-		all = append(all, class.Value)
+	if d.Algorithm != 0 && !d.mayGuarantee() {
+		d.mistake(`"guarantee" does not belong to %q (remove it, or use "token_bucket", "gcra")`, d.Algorithm.String())
 	}
-	return all
-}
-
-// readGuarantee reads a limit's "guarantee".
-func readGuarantee(o object, limit *Limit) {
-	if limit.Guarantee = o.is("guarantee"); !limit.Guarantee {
-		return
-	}
-	if limit.Per == nil && !o.has("per") {
-		o.mistake(`"guarantee" is in a limit without "per" (want "per": whom it guarantees its units)`)
-	}
-	if limit.Algorithm != 0 && !mayGuarantee(limit) {
-		o.mistake(`"guarantee" does not belong to %q (remove it, or use "token_bucket", "gcra")`, limit.Algorithm.String())
-	}
-	if o.has("cost") {
-		o.mistake(`"guarantee" is in a limit with a "cost" (remove it: guarantee and pool take the rule's)`)
+	if d.has("cost") {
+		d.mistake(`"guarantee" is in a limit with a "cost" (remove it: guarantee and pool take the rule's)`)
 	}
 }
 
-func mayGuarantee(limit *Limit) bool {
-	return limit.Algorithm == algo.TokenBucket || limit.Algorithm == algo.GCRA
+func (d *draftLimit) mayGuarantee() bool {
+	return d.Algorithm == algo.TokenBucket || d.Algorithm == algo.GCRA
 }
 
-// checkGuarantee finds the pool of the guarantee among limits, and reports whatever is not a pair.
-func checkGuarantee(drafts []draftLimit) {
+// findPool finds the pool of the guarantee among limits, and reports whatever is not a pair.
+func findPool(drafts []draftLimit) {
 	var guarantee, pool *draftLimit
 	pools := 0
 	for i := range drafts {
@@ -89,7 +59,7 @@ func checkGuarantee(drafts []draftLimit) {
 			return
 		case d.Guarantee:
 			guarantee = d
-		case mayGuarantee(&d.Limit) && !d.Steps && !d.has("per"):
+		case d.mayGuarantee() && !d.Steps && !d.has("per"):
 			pool = d
 			pools++
 		}
@@ -108,7 +78,7 @@ func checkGuarantee(drafts []draftLimit) {
 
 // checkLevels reports levels among limits that they do not go with.
 func (s scope) checkLevels(drafts []draftLimit) {
-	checkGuarantee(drafts)
+	findPool(drafts)
 	queue := ""
 	for i := range drafts {
 		if drafts[i].Queue {
@@ -116,9 +86,15 @@ func (s scope) checkLevels(drafts []draftLimit) {
 		}
 	}
 	for i := range drafts {
-		d := &drafts[i]
-		field := d.levelField()
-		if field == "" {
+		d, field := &drafts[i], ""
+		switch {
+		case d.has("per"):
+			field = "per"
+		case d.has("ceiling"):
+			field = "ceiling"
+		case d.Guarantee:
+			field = "guarantee"
+		default:
 			continue
 		}
 		if d.Steps && d.Guarantee {
@@ -133,15 +109,3 @@ func (s scope) checkLevels(drafts []draftLimit) {
 		}
 	}
 }
-
-// levelField is the field that makes a limit one of several levels; "" if none does.
-func (d *draftLimit) levelField() string {
-	for _, name := range levelFields {
-		if d.has(name) && (name != "guarantee" || d.Guarantee) {
-			return name
-		}
-	}
-	return ""
-}
-
-var levelFields = []string{"per", "ceiling", "guarantee"}

@@ -2,7 +2,7 @@ package config
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/message"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // scope is where limits stand: in a rule, and in which of its tiers.
@@ -12,15 +12,9 @@ type scope struct {
 	tier     int // 0 without tiers
 }
 
-// readLimits reads the limits of a rule, or of one of its tiers.
-func readLimits(v value, s scope) []Limit {
-	elements, ok := v.readNonEmptyList(`at least one limit such as {"algorithm": "gcra", "limit": 10, "window": "1s"}`)
-	if !ok {
-		return nil
-	}
-	if len(elements) > algo.MaxLimits {
-		v.mistake("there are %d limits (want at most %d)", len(elements), algo.MaxLimits)
-	}
+// readLimits reads the limits of a rule, of one of its tiers, or of its "over".
+func (s scope) readLimits(v value) []Limit {
+	elements := v.readList(&limitsField)
 	var drafts []draftLimit
 	for _, element := range elements {
 		if o := element.readObject(limitFields); o.there {
@@ -47,37 +41,63 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		d.Units, d.UnitsFrom, hasUnits = readUnits(v, o.row("limit"))
 	}
 	d.readWindow()
-	d.Name = get(o, "name", readNameOf)
-	d.Unit = get(o, "unit", readUnit)
-	if d.Unit != "" && d.Algorithm != 0 && !d.Algorithm.HasWindow() {
-		o.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
+	if v, ok := o.field("name"); ok {
+		d.Name, _ = v.readName()
 	}
-	readPer(o, &d.Limit)
-	if v, ok := o.field("ceiling"); ok {
-		d.Ceiling, d.Classes = algo.MaxCeiling, readClasses(v)
+	d.readUnit()
+	if v, ok := o.field("per"); ok {
+		d.Per = append(d.Per, readComponents(v, o.row("per"))...)
+		if !o.has("name") {
+			o.mistake(`"name" is missing (want one such as "per-team": a limit with "per" has it in its keys)`)
+		}
+		d.PerID = string(text.AppendEscaped(nil, d.Name)) + "|"
 	}
-	readVariant(o, &d.Limit)
+	if o.has("ceiling") {
+		d.Ceiling, d.Classes = algo.MaxCeiling, readClasses(o.object("ceiling"))
+	}
+	d.readVariant()
 	if o.has("cost") {
 		cost := readCost(o)
 		d.Cost = &cost
 	}
-	readGuarantee(o, &d.Limit)
-	s.checkSlots(&d)
-	if d.Queue && s.rule.Settle != nil {
+	if d.Guarantee = o.is("guarantee"); d.Guarantee {
+		d.checkGuarantee()
+	}
+	settle := s.rule.Settle
+	if d.isSlots() && d.Cost == nil && settle != nil && settle.Cost != nil {
+		o.mistake(`"settle" has a "cost", which does not count slots (want a "cost" here)`)
+	}
+	if d.Queue && settle != nil {
 		o.mistake(`a bucket that queues cannot be settled (remove "overflow", or the rule's "settle")`)
 	}
 	if d.isWhole() && hasUnits {
-		checkRefill(o, &d.Limit)
-		s.checkCost(o, &d.Limit)
+		// The key of a bucket lives until it is full again. A limit of 0 has no state.
+		if d.Units > 0 && d.RestoreMicros() > algo.MaxRestoreMicros {
+			o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
+		}
+		s.checkCost(&d)
 	}
-	s.readLease(o, &d.Limit, several)
-	s.checkPays(&d)
+	s.readLease(&d, several)
+	if s.tier == overScope {
+		d.Over = true
+		if d.isSlots() {
+			o.mistake(`"concurrency" does not pay: a request that is over holds no slots (want another algorithm)`)
+		}
+		if d.Queue {
+			o.mistake(`a limit of "over" does not queue (remove "overflow")`)
+		}
+		o.refuse(`does not belong to a limit of "over" (remove it)`, "cost", "lease", "ceiling", "guarantee")
+	}
 	return d
 }
 
 // readUnit reads what a limit counts, as RateLimit-Policy says it. Requests are the default there.
-func readUnit(v value) string {
+func (d *draftLimit) readUnit() {
 	const most = 32
+	v, ok := d.field("unit")
+	if !ok {
+		return
+	}
 	unit, ok := v.readText()
 	good := unit != "" && len(unit) <= most && unit[0] >= 'a' && unit[0] <= 'z'
 	for _, c := range []byte(unit) {
@@ -86,93 +106,74 @@ func readUnit(v value) string {
 	if ok && !good {
 		v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
 	}
-	if unit == "requests" {
-		return ""
+	if unit != "requests" {
+		d.Unit = unit
 	}
-	return unit
+	if d.Unit != "" && d.isSlots() {
+		d.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
+	}
 }
+
+// isSlots reports whether a limit is known to count what is held at a moment.
+func (d *draftLimit) isSlots() bool { return d.Algorithm != 0 && !d.Algorithm.HasWindow() }
 
 // isWhole reports whether enough of a limit was read to compare it with others.
 func (d *draftLimit) isWhole() bool {
 	return d.Algorithm != 0 && (d.WindowMicros > 0 || !d.Algorithm.HasWindow())
 }
 
-// checkSlots reports slots that a settlement would be taken to settle.
-func (s scope) checkSlots(d *draftLimit) {
-	if d.Algorithm != 0 && !d.Algorithm.HasWindow() && d.Cost == nil && s.rule.Settle != nil && s.rule.Settle.Cost != nil {
-		d.mistake(`"settle" has a "cost", which does not count slots (want a "cost" here)`)
-	}
-}
-
 // readVariant reads the fields that belong to some algorithms only.
-func readVariant(o object, limit *Limit) {
-	if v, ok := o.field("burst"); ok {
-		limit.Burst, limit.BurstFrom, _ = readUnits(v, o.row("burst"))
+func (d *draftLimit) readVariant() {
+	if v, ok := d.field("burst"); ok {
+		d.Burst, d.BurstFrom, _ = readUnits(v, d.row("burst"))
 	}
-	limit.FromFirstRequest = o.is("anchor")
-	if o.has("sub_windows") {
-		limit.SubWindows = o.number("sub_windows")
+	d.FromFirstRequest = d.is("anchor")
+	if d.has("sub_windows") {
+		d.SubWindows = d.number("sub_windows")
 	}
-	limit.Steps = o.is("refill")
-	readQueue(o, limit)
-	if limit.Algorithm.Takes(algo.FieldTTL) || o.has("ttl") {
-		limit.TTLMicros = o.number("ttl")
+	d.Steps = d.is("refill")
+	d.Queue = d.is("overflow")
+	longest := algo.FieldMaxDelay.String() // that a queue holds a request
+	if d.Algorithm.Takes(algo.FieldMaxWait) || d.has(algo.FieldMaxWait.String()) {
+		longest = algo.FieldMaxWait.String()
 	}
-	if limit.Algorithm == 0 {
+	if d.Queue || d.has(longest) {
+		d.MaxDelayMicros = d.number(longest)
+	}
+	if d.Algorithm.Takes(algo.FieldTTL) || d.has("ttl") {
+		d.TTLMicros = d.number("ttl")
+	}
+	if d.Algorithm == 0 {
 		return
 	}
 	for f := range algo.Fields {
-		checkPlace(o, f, limit.Algorithm)
-	}
-	checkQueue(o, limit)
-	if limit.SubWindows > 0 && limit.WindowMicros%limit.SubWindows != 0 {
-		v, _ := o.field("sub_windows")
-		v.mistake("%d parts do not divide the window %q evenly (want a number that does)", limit.SubWindows, limit.Window)
-	}
-}
-
-// readQueue reads whether a bucket queues, and how long it may hold a request.
-func readQueue(o object, limit *Limit) {
-	limit.Queue = o.is("overflow")
-	longest := algo.FieldMaxDelay.String()
-	if limit.Algorithm.Takes(algo.FieldMaxWait) || o.has(algo.FieldMaxWait.String()) {
-		longest = algo.FieldMaxWait.String()
-	}
-	if limit.Queue || o.has(longest) {
-		limit.MaxDelayMicros = o.number(longest)
-	}
-}
-
-// checkQueue reports what does not go together with a queue, or without one.
-func checkQueue(o object, limit *Limit) {
-	if !limit.Queue {
-		for _, f := range []algo.Field{algo.FieldMaxDelay, algo.FieldMaxWait} {
-			if limit.Algorithm.Takes(f) {
-				o.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, f.String())
-			}
+		if !d.Algorithm.Takes(f) && d.has(f.String()) {
+			others := quotedList(algorithmNames(func(a algo.Algorithm) bool { return a.Takes(f) }))
+			d.mistake("%q does not belong to %q (remove it, or use %s)", f.String(), d.Algorithm.String(), others)
 		}
-		return
 	}
-	if limit.Algorithm.Takes(algo.FieldRefill) && limit.Steps {
-		o.mistake(`a bucket that is refilled in steps does not queue (remove "overflow", or "refill")`)
+	for _, f := range []algo.Field{algo.FieldMaxDelay, algo.FieldMaxWait} {
+		if !d.Queue && d.Algorithm.Takes(f) {
+			d.refuse(`belongs to "overflow": "queue" only (remove it, or let the bucket queue)`, f.String())
+		}
+	}
+	if d.Queue && d.Algorithm.Takes(algo.FieldRefill) && d.Steps {
+		d.mistake(`a bucket that is refilled in steps does not queue (remove "overflow", or "refill")`)
+	}
+	if d.SubWindows > 0 && d.WindowMicros%d.SubWindows != 0 {
+		v, _ := d.field("sub_windows")
+		v.mistake("%d parts do not divide the window %q evenly (want a number that does)", d.SubWindows, d.Window)
 	}
 }
 
-// checkRefill reports a bucket that takes too long to be full again. Its key has
-// to live that long. A limit of 0 has no state.
-func checkRefill(o object, limit *Limit) {
-	if limit.Units > 0 && limit.RestoreMicros() > algo.MaxRestoreMicros {
-		o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
+// read reads an object that says where an amount comes from. The default must be one that the
+// amount itself can be.
+func (a *Amount) read(o object) {
+	a.readSource(o)
+	a.Default, a.Max = o.number("default"), o.number("max")
+	if a.Max > 0 && a.Default > a.Max {
+		o.mistake(`"default" %d is above "max" %d (want at most that)`, a.Default, a.Max)
 	}
-}
-
-// checkPlace reports the field in a limit of an algorithm that lacks it.
-func checkPlace(o object, f algo.Field, algorithm algo.Algorithm) {
-	if algorithm.Takes(f) || !o.has(f.String()) {
-		return
-	}
-	others := quotedList(algorithmNames(func(a algo.Algorithm) bool { return a.Takes(f) }))
-	o.refuse(message.Sprintf("does not belong to %q (remove it, or use %s)", algorithm.String(), others), f.String())
 }
 
 // readSource reads where an amount comes from.
@@ -193,15 +194,6 @@ func (a *Amount) readSource(o object) {
 	}
 }
 
-// readBounds reads the "default" and the "max" of an amount. The default must be one
-// that the amount itself can be.
-func (a *Amount) readBounds(o object) {
-	a.Default, a.Max = o.number("default"), o.number("max")
-	if a.Max > 0 && a.Default > a.Max {
-		o.mistake(`"default" %d is above "max" %d (want at most that)`, a.Default, a.Max)
-	}
-}
-
 // readUnits reads a "limit" or a "burst": a whole number, or an object that says
 // where the number of each request comes from. Then units are the largest.
 func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
@@ -209,10 +201,8 @@ func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 		units, ok = v.readWhole(f.low, f.high)
 		return units, nil, ok
 	}
-	o := v.readObject(f.fields)
 	from = &Amount{}
-	from.readSource(o)
-	from.readBounds(o)
+	from.read(v.readObject(f.fields))
 	return from.Max, from, from.Max > 0
 }
 
@@ -220,18 +210,15 @@ func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 func readCost(o object) Amount {
 	c, f := Amount{Default: 1, Max: algo.MaxCost}, o.row("cost")
 	v, ok := o.field("cost")
-	if !ok {
-		return c
-	}
-	if !v.json.IsObject() {
+	switch {
+	case !ok:
+	case v.json.IsObject():
+		c.read(v.readObject(f.fields))
+	default:
 		if n, ok := v.readWhole(f.low, f.high); ok {
 			c.Default = n
 		}
-		return c
 	}
-	o = v.readObject(f.fields)
-	c.readSource(o)
-	c.readBounds(o)
 	return c
 }
 
@@ -246,24 +233,75 @@ func (s scope) costOf(limit *Limit) *Amount {
 // checkCost reports a constant cost that the limit can never admit. The largest cost
 // that a header may ask for can be above the capacity: such a request is rejected. A
 // limit of 0 is meant to reject every cost.
-func (s scope) checkCost(o object, limit *Limit) {
-	cost, capacity := s.costOf(limit), limit.Capacity()
+func (s scope) checkCost(d *draftLimit) {
+	cost, capacity := s.costOf(&d.Limit), d.Capacity()
 	what := "the capacity"
-	if limit.Classes != nil && capacity > 0 {
-		lowest := limit.Limit
-		lowest.Ceiling = limit.Classes.Lowest()
+	if d.Classes != nil && capacity > 0 {
+		lowest := d.Limit.Limit
+		lowest.Ceiling = d.Classes.Lowest()
 		capacity, what = lowest.Room(), "the lowest class's part"
 	}
 	if capacity == 0 || cost.Default <= capacity {
 		return
 	}
 	path := s.rulePath + ".cost"
-	if limit.Cost != nil {
-		path = o.path + ".cost"
+	if d.Cost != nil {
+		path = d.path + ".cost"
 	}
 	if !cost.IsConstant() {
 		path += ".default"
 	}
-	o.r.mistake(path, "%d is above %s %d of %s, which never admits it (want at most %d)",
-		cost.Default, what, capacity, o.path, capacity)
+	d.r.mistake(path, "%d is above %s %d of %s, which never admits it (want at most %d)",
+		cost.Default, what, capacity, d.path, capacity)
+}
+
+// readLease reads a limit's "lease". It refuses one where the units that a worker
+// holds could admit more than the rule allows, or would mean nothing.
+func (s scope) readLease(d *draftLimit, several bool) {
+	fields := d.object.object("lease")
+	if !fields.there {
+		return
+	}
+	d.Lease = &Lease{Units: fields.number("units"), TTLMicros: fields.number("ttl")}
+	if d.Algorithm.HasBurst() && !d.Queue {
+		// A batch waits for the one before to be spent, for a ttl at most. More than a window is a
+		// mistake, see below.
+		d.LeaseMicros = 2 * min(d.Lease.TTLMicros, d.WindowMicros)
+	}
+	if capacity := d.Capacity(); capacity > 0 && d.Lease.Units > capacity {
+		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, d.Lease.Units, capacity)
+	}
+	if d.WindowMicros > 0 && d.Lease.TTLMicros > d.WindowMicros {
+		fields.mistake(`"ttl" %q is above the window %q (want at most that)`, FormatDuration(d.Lease.TTLMicros), d.Window)
+	}
+	cost, why := s.costOf(&d.Limit), ""
+	switch {
+	case several:
+		why = "the rule has several limits, which only Redis can decide together"
+	case d.Cost != nil && (!cost.IsConstant() || cost.Default != 1):
+		why = "the limit's cost is not the constant 1"
+	case !cost.IsConstant() || cost.Default != 1:
+		why = "the rule's cost is not the constant 1"
+	case d.Per != nil:
+		why = `the limit has "per"`
+	case d.Ceiling != 0:
+		why = `the limit has a "ceiling"`
+	case d.UnitsFrom != nil || d.BurstFrom != nil:
+		why = "the limit comes with the request"
+	case s.rule.Settle != nil:
+		why = "the rule settles what was charged"
+	case s.rule.Overrides:
+		why = "the rule has overrides, which a worker would not hear of while it spends its units"
+	case s.rule.Penalty != nil:
+		why = "the rule has a penalty, which a worker would not hear of while it spends its units"
+	case s.rule.Mode != Enforce:
+		why = `the rule's mode is not "enforce"`
+	default:
+		if err := d.Leasable(); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		d.mistake(`"lease" cannot be used here: %s (remove it)`, why)
+	}
 }

@@ -1,43 +1,97 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config/regexsize"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 	"github.com/sluiceproxy/sluice/plugin/text"
 	"github.com/tidwall/gjson"
 )
 
+// Bound: networks of one match. Beyond it, the configuration is refused. Protects memory.
+const maxNetworks = 10_000
+
 // readMatch reads a match, in which every field must hold.
-func readMatch(o object) Match {
-	return Match{
-		Path:     get(o, "path", readPathMatch),
-		Host:     get(o, "host", readHostMatch),
-		Methods:  get(o, "methods", readMethods),
-		Headers:  get(o, "headers", readHeaderMatches),
-		Query:    get(o, "query", readQueryMatches),
-		Cookies:  get(o, "cookies", readCookieMatches),
-		ClientIP: get(o, "client_ip", readNetworks),
-		Expr:     get(o, "expr", readCondition),
-		Not:      get(o, "not", readNot),
+func readMatch(o object) (m Match) {
+	if v, ok := o.field("path"); ok {
+		match, at, ok := readStringMatch(v)
+		if ok {
+			at.checkPath(match.Op, match.Value)
+		}
+		m.Path = &match
 	}
+	if v, ok := o.field("host"); ok {
+		match, at, ok := readStringMatch(v)
+		if ok {
+			match.Value = strings.ToLower(match.Value)
+			// The colons in the brackets of an IPv6 address are none of a port.
+			host := match.Value[strings.LastIndexByte(match.Value, ']')+1:]
+			inBrackets := strings.HasPrefix(match.Value, "[") && len(host) == len(match.Value)
+			if match.Op != Contains && !inBrackets && strings.Contains(host, ":") {
+				at.mistake("%s has a port or a scheme, but hosts are compared without (want the host alone)", at.shown())
+			}
+		}
+		m.Host = &match
+	}
+	// Methods are in upper case: requests are compared with them whatever theirs.
+	seen := map[string]bool{}
+	for _, element := range o.list("methods") {
+		method, ok := element.readText()
+		upper := strings.ToUpper(method)
+		switch {
+		case !ok:
+		case !isToken(method):
+			element.mistake(`%s is not a method (want one such as "GET")`, element.shown())
+		case seen[upper]:
+			element.mistake("%s appears twice (want it once)", element.shown())
+		default:
+			seen[upper] = true
+			m.Methods = append(m.Methods, upper)
+		}
+	}
+	m.Headers = readNamedMatches(o, "headers", value.checkHeaderName)
+	names := map[string]bool{}
+	for i := range m.Headers {
+		header := &m.Headers[i]
+		name := strings.ToLower(header.Name)
+		if names[name] {
+			at, _ := o.field("headers")
+			o.r.mistake(joinPath(at.path, header.Name), headerTwice)
+		}
+		names[name], header.Name = true, name
+	}
+	m.Query = readNamedMatches(o, "query", value.checkParameterName)
+	m.Cookies = readNamedMatches(o, "cookies", value.checkCookieName)
+	for _, element := range o.list("client_ip") {
+		if network, ok := readNetwork(element); ok {
+			m.ClientIP = append(m.ClientIP, network)
+		}
+	}
+	m.Expr = get(o, "expr", readCondition)
+	m.Not = get(o, "not", readNot)
+	return m
 }
 
 // readNot reads a match that must not hold, or a list of them, of which none may.
-func readNot(v value) []Match {
+func readNot(v value) (all []Match) {
 	elements := []value{v}
 	switch {
 	case v.json.IsArray():
-		elements, _ = v.readNonEmptyList(`matches such as {"path": "/healthz"}`)
+		elements = v.readList(&matchFields[placeOf(matchFields, "not")])
 	case !v.json.IsObject():
 		v.mistake(`%s is neither a match nor a list of matches (want one such as {"path": "/healthz"})`, v.shown())
 		return nil
 	}
-	all := make([]Match, len(elements))
-	for i, element := range elements {
+	for _, element := range elements {
 		before := v.r.found
-		all[i] = readMatch(element.readObject(matchFields))
-		if all[i].matchesAll() && v.r.found == before {
+		m := readMatch(element.readObject(matchFields))
+		all = append(all, m)
+		named := m.Headers != nil || m.Query != nil || m.Cookies != nil
+		matchesAll := m.Path == nil && m.Host == nil && m.Methods == nil && !named && m.ClientIP == nil &&
+			m.Expr == "" && m.Not == nil
+		if matchesAll && v.r.found == before {
 			element.mistake(
 				`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`,
 			)
@@ -46,60 +100,9 @@ func readNot(v value) []Match {
 	return all
 }
 
-func (m *Match) matchesAll() bool {
-	return m.Path == nil && m.Host == nil && m.Methods == nil && m.Headers == nil &&
-		m.Query == nil && m.Cookies == nil && m.ClientIP == nil && m.Expr == "" && m.Not == nil
-}
-
-// readMethods reads methods, in upper case: requests are compared with them whatever theirs.
-func readMethods(v value) []string {
-	elements, _ := v.readNonEmptyList(`methods such as "GET"`)
-	var all []string
-	seen := map[string]bool{}
-	for _, element := range elements {
-		method, ok := element.readText()
-		switch {
-		case !ok:
-		case !isToken(method):
-			element.mistake(`%s is not a method (want one such as "GET")`, element.shown())
-		case seen[strings.ToUpper(method)]:
-			element.mistake("%s appears twice (want it once)", element.shown())
-		default:
-			method = strings.ToUpper(method)
-			seen[method] = true
-			all = append(all, method)
-		}
-	}
-	return all
-}
-
-func readHeaderMatches(v value) []NamedMatch {
-	all := readNamedMatches(v, `an object (want one such as {"x-plan": "pro"})`, value.checkHeaderName)
-	seen := map[string]bool{}
-	for i := range all {
-		name := strings.ToLower(all[i].Name)
-		if seen[name] {
-			field := located{r: v.r, path: joinPath(v.path, all[i].Name)}
-			field.mistake("appears twice, because header names are case-insensitive (want it once)")
-		}
-		seen[name], all[i].Name = true, name
-	}
-	return all
-}
-
-func readQueryMatches(v value) []NamedMatch {
-	return readNamedMatches(v, `an object (want one such as {"preview": {"present": true}})`, value.checkParameterName)
-}
-
-func readCookieMatches(v value) []NamedMatch {
-	return readNamedMatches(v, `an object (want one such as {"plan": "pro"})`, value.checkCookieName)
-}
-
 // readNamedMatches reads a matcher for each name that check accepts.
-func readNamedMatches(v value, want string, check func(field value, name string) bool) []NamedMatch {
-	fields, _ := v.readEntries(want)
-	var all []NamedMatch
-	for _, field := range fields {
+func readNamedMatches(o object, name string, check func(field value, name string) bool) (all []NamedMatch) {
+	for _, field := range o.entries(name) {
 		matcher, _, _ := readStringMatch(field.value)
 		if check(field.value, field.name) {
 			all = append(all, NamedMatch{Name: field.name, Match: matcher})
@@ -111,9 +114,13 @@ func readNamedMatches(v value, want string, check func(field value, name string)
 // readStringMatch reads a plain string, which is exact, or an object with one
 // of ops. It also returns where the compared text stands, if there is one.
 func readStringMatch(v value) (m StringMatch, at value, ok bool) {
+	if v.json.Type == gjson.String {
+		return StringMatch{Value: v.json.Str}, v, true
+	}
 	if !v.json.IsObject() {
-		m.Value, ok = v.readMatchText()
-		return m, v, ok
+		v.mistake("%s is not a matcher (want a string, or an object with one of %s)",
+			v.shown(), quotedList(namesOf(opFields)))
+		return m, v, false
 	}
 	name, at, ok := v.readObject(opFields).choice()
 	if !ok {
@@ -126,7 +133,18 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 		m.Present = present == 1
 		return m, at, false
 	case Regex:
-		m.Value = readRegex(at)
+		if m.Value, ok = at.readNonEmpty("a regular expression"); !ok {
+			return m, at, false
+		}
+		err := regexsize.Check(m.Value)
+		bound, isBound := err.(regexsize.BoundError)
+		switch {
+		case isBound:
+			at.mistake("%v", bound)
+		case err != nil:
+			at.mistake(`%s is not a regular expression: %s (want RE2 syntax, such as "^/v[0-9]+/")`,
+				at.shown(), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
 		return m, at, false
 	case Exact:
 		m.Value, ok = at.readText()
@@ -136,44 +154,8 @@ func readStringMatch(v value) (m StringMatch, at value, ok bool) {
 	return m, at, ok
 }
 
-func (v value) readMatchText() (string, bool) {
-	if v.json.Type != gjson.String {
-		ops := quotedList(namesOf(opFields))
-		v.mistake("%s is not a matcher (want a string, or an object with one of %s)", v.shown(), ops)
-		return "", false
-	}
-	return v.json.Str, true
-}
-
-// readRegex reads a regular expression in RE2's syntax, which compiles.
-func readRegex(v value) string {
-	text, ok := v.readNonEmpty("a regular expression")
-	if !ok {
-		return ""
-	}
-	err := regexsize.Check(text)
-	bound, isBound := err.(regexsize.BoundError)
-	switch {
-	case isBound:
-		v.mistake("%v", bound)
-	case err != nil:
-		v.mistake(`%s is not a regular expression: %s (want RE2 syntax, such as "^/v[0-9]+/")`,
-			v.shown(), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
-	return text
-}
-
-// readPathMatch reads a matcher of the path. The path of a request is normalised
-// before it is compared, so a text that no normalised path can hold is a mistake.
-func readPathMatch(v value) *StringMatch {
-	m, at, ok := readStringMatch(v)
-	if ok {
-		at.checkPath(m.Op, m.Value)
-	}
-	return &m
-}
-
-// checkPath reports a text that cannot stand in a normalised path.
+// checkPath reports a text that cannot stand in a normalised path: the path of a request is
+// normalised before it is compared.
 //
 //go:noinline
 func (v value) checkPath(op MatchOp, path string) {
@@ -181,42 +163,29 @@ func (v value) checkPath(op MatchOp, path string) {
 	if atStart && !strings.HasPrefix(path, "/") && path != "*" {
 		v.mistake(`%s does not begin with a slash (want one such as "/api/")`, v.shown())
 	}
-	if remedy := unnormalised(op, path); remedy != "" {
-		v.mistake("%s is not how a normalised path reads (want %s)", v.shown(), remedy)
+	remedy := "it without the query"
+	if !strings.ContainsAny(path, "?#") {
+		reads := string(text.AppendCanonical(nil, path))
+		for strings.Contains(reads, "//") {
+			reads = strings.ReplaceAll(reads, "//", "/")
+		}
+		// A control character is cut off the end of a path.
+		for at := len(reads) - len("%0A"); (op == Exact || op == Suffix) && at >= 0; at -= len("%0A") {
+			if c, ok := text.Unescape(reads, at); !ok || !text.IsControl(c) {
+				break
+			}
+			reads = reads[:at]
+		}
+		switch {
+		case hasDotSegment(op, reads):
+			remedy = `the segments "." and ".." resolved`
+		case reads != path:
+			remedy = quoted(reads)
+		default:
+			return
+		}
 	}
-}
-
-// unnormalised returns how a text reads in a normalised path, or what to change; "" if it reads as
-// it is written.
-func unnormalised(op MatchOp, path string) string {
-	if strings.ContainsAny(path, "?#") {
-		return "it without the query"
-	}
-	reads := string(text.AppendCanonical(nil, path))
-	for strings.Contains(reads, "//") {
-		reads = strings.ReplaceAll(reads, "//", "/")
-	}
-	for (op == Exact || op == Suffix) && endsWithControl(reads) {
-		reads = reads[:len(reads)-len("%0A")]
-	}
-	switch {
-	case hasDotSegment(op, reads):
-		return `the segments "." and ".." resolved`
-	case reads != path:
-		return quoted(reads)
-	}
-	return ""
-}
-
-// endsWithControl reports whether a text ends with the escape of a control character, which is cut
-// off the end of a path.
-func endsWithControl(path string) bool {
-	at := len(path) - len("%0A")
-	if at < 0 {
-		return false
-	}
-	c, ok := text.Unescape(path, at)
-	return ok && text.IsControl(c)
+	v.mistake("%s is not how a normalised path reads (want %s)", v.shown(), remedy)
 }
 
 // hasDotSegment reports whether a whole segment is "." or "..", with parameters ("..;x") or without.
@@ -238,24 +207,36 @@ func hasDotSegment(op MatchOp, path string) bool {
 	return false
 }
 
-// readHostMatch reads a matcher of the host, which is compared in lower case and
-// without its port.
-func readHostMatch(v value) *StringMatch {
-	m, at, ok := readStringMatch(v)
-	if ok {
-		m.Value = strings.ToLower(m.Value)
-		if hasPort(m.Op, m.Value) {
-			at.mistake("%s has a port or a scheme, but hosts are compared without (want the host alone)", at.shown())
-		}
+// readNetwork reads an address or a network (CIDR).
+func readNetwork(v value) (network ipaddr.Prefix, ok bool) {
+	text, ok := v.readText()
+	if !ok {
+		return network, false
 	}
-	return &m
-}
-
-// hasPort reports whether a host, or a part of one, has a colon outside the
-// brackets of an IPv6 address.
-func hasPort(op MatchOp, host string) bool {
-	if op == Contains || strings.HasPrefix(host, "[") && !strings.Contains(host, "]") {
-		return false
+	address, length, isNetwork := strings.Cut(text, "/")
+	addr, ok := ipaddr.Parse(address)
+	if !ok {
+		v.mistake(`%s is not an address or a network (want one such as "10.0.0.0/8", "2001:db8::/32", "192.0.2.7")`,
+			v.shown())
+		return network, false
 	}
-	return strings.Contains(host[strings.LastIndexByte(host, ']')+1:], ":")
+	if addr.Is4() && strings.Contains(address, ":") {
+		v.mistake("%s is an IPv4 address written as IPv6 (want it as IPv4, such as %q)", v.shown(), addr.AppendTo(nil))
+		return network, false
+	}
+	width := addr.Width()
+	if !isNetwork {
+		return ipaddr.Prefix{Addr: addr, Bits: width}, true
+	}
+	bits, err := strconv.Atoi(length)
+	if err != nil || bits < 0 || bits > width || strconv.Itoa(bits) != length {
+		v.mistake("%s has a wrong prefix length (want 0 to %d)", v.shown(), width)
+		return network, false
+	}
+	if first := addr.Mask(bits); first != addr {
+		v.mistake("%s has bits set behind its prefix (want \"%s/%d\", or the address alone)",
+			v.shown(), first.AppendTo(nil), bits)
+		return network, false
+	}
+	return ipaddr.Prefix{Addr: addr, Bits: bits}, true
 }

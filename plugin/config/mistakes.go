@@ -68,15 +68,11 @@ func quoted(s string) string {
 	if len(s) <= maxShownBytes {
 		return strconv.Quote(s)
 	}
-	return strconv.Quote(s[:runeStart(s, maxShownBytes)]) + "..."
-}
-
-// runeStart is the last offset up to at that does not cut a character of s.
-func runeStart(s string, at int) int {
-	for at > 0 && !utf8.RuneStart(s[at]) {
+	at := maxShownBytes
+	for at > 0 && !utf8.RuneStart(s[at]) { // cut no character
 		at--
 	}
-	return at
+	return strconv.Quote(s[:at]) + "..."
 }
 
 // quotedEach quotes each name.

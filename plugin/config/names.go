@@ -28,12 +28,6 @@ func (v value) readName() (string, bool) {
 	return name, ok
 }
 
-// readNameOf is readName for get.
-func readNameOf(v value) string {
-	name, _ := v.readName()
-	return name
-}
-
 // isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
 // header names and cookie names are.
 func isToken(s string) bool {
@@ -133,70 +127,52 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 		}
 	}
 	limits := make([]Limit, 0, len(drafts))
-	twins := map[string]string{}
+	twins := map[string]string{} // the paths of the limits so far, by the suffixes of their keys
 	for i := range drafts {
 		d := &drafts[i]
 		if !d.has("name") {
-			d.Name = s.limitName(d, several, unnamed[d.Window] > 1)
+			d.Name = s.rule.Name
+			if d.Name != "" && s.tier == overScope {
+				d.Name += "-over"
+			}
+			// The window stands there as it is spelled, or the algorithm if there is no window.
+			if d.Name != "" && several {
+				d.Name += "-" + d.spelled
+				if unnamed[d.Window] > 1 && d.Algorithm.HasWindow() {
+					d.Name += "-" + d.Algorithm.String()
+				}
+			}
 		}
 		if !d.isWhole() {
 			continue
 		}
-		if !d.isTwin(twins) {
-			s.claim(d.object, d.Name)
-			s.checkTTL(d)
-		}
 		limits = append(limits, d.Limit)
+
+		suffix := d.KeySuffix()
+		twin, isTwin := twins[suffix]
+		switch {
+		case isTwin && d.Algorithm.HasWindow():
+			d.mistake("same algorithm and window as %s (want one of the two to differ)", twin)
+			continue
+		case isTwin:
+			d.mistake("same algorithm as %s (want one of the two)", twin)
+			continue
+		}
+		twins[suffix] = d.path
+
+		first, taken := d.r.limitNames[d.Name]
+		switch {
+		case d.Name == "", taken && first.rule != s.rule && first.rule.Name == s.rule.Name:
+			// Their rules' names are a mistake already.
+		case taken && (first.rule != s.rule || first.tier == s.tier || s.tier == overScope):
+			d.mistake(`its policy is named %s, as that of %s (want another "name" for one of the two)`,
+				quoted(d.Name), first.path)
+		default:
+			d.r.limitNames[d.Name] = nameOwner{scope: s, path: d.path}
+		}
+		s.checkTTL(d)
 	}
 	return limits
-}
-
-// limitName is the name of a limit without one of its own, in answers and
-// metrics: the rule's. If the rule has several limits, the window follows as it is
-// spelled, or the algorithm if there is no window. The algorithm follows, too, if
-// another limit without a name has this window. Limits of "over" have "-over" after the rule's.
-func (s scope) limitName(d *draftLimit, several, shared bool) string {
-	name := s.rule.Name
-	if name != "" && s.tier == overScope {
-		name += "-over"
-	}
-	if !several || name == "" {
-		return name
-	}
-	name += "-" + d.spelled
-	if shared && d.Algorithm.HasWindow() {
-		name += "-" + d.Algorithm.String()
-	}
-	return name
-}
-
-// claim reports a name that another limit has.
-func (s scope) claim(o object, name string) {
-	first, taken := o.r.limitNames[name]
-	switch {
-	case name == "", taken && first.rule != s.rule && first.rule.Name == s.rule.Name:
-		// Their rules' names are a mistake already.
-	case taken && (first.rule != s.rule || first.tier == s.tier || s.tier == overScope):
-		o.mistake(`its policy is named %s, as that of %s (want another "name" for one of the two)`, quoted(name), first.path)
-	default:
-		o.r.limitNames[name] = nameOwner{scope: s, path: o.path}
-	}
-}
-
-// isTwin reports a limit that would share its key with one before it. paths has
-// those so far, by the suffixes of their keys.
-func (d *draftLimit) isTwin(paths map[string]string) bool {
-	suffix := d.KeySuffix()
-	first, taken := paths[suffix]
-	switch {
-	case taken && !d.Algorithm.HasWindow():
-		d.object.mistake("same algorithm as %s (want one of the two)", first)
-	case taken:
-		d.object.mistake("same algorithm and window as %s (want one of the two to differ)", first)
-	default:
-		paths[suffix] = d.object.path
-	}
-	return taken
 }
 
 // ttlOwner is a limit whose "ttl" others must have, too.

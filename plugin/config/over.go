@@ -28,54 +28,44 @@ type Over struct {
 const overScope = -1
 
 // readOver reads a rule's "over", once its own limits are known.
-func (rule *Rule) readOver(o object) {
+func (s scope) readOver(o object) {
 	if !o.has("over") {
 		return
 	}
 	o.refuse(`does not go with "over": whoever is blocked is always rejected (remove one of them)`, "penalty")
-	over := o.object("over")
+	over, rule := o.object("over"), s.rule
 	if over.there && !over.has("set_headers") && !over.has("limits") {
 		over.mistake(`nothing becomes of a request that is over (want "set_headers", "limits" or both)`)
 	}
-	rule.Over = &Over{Headers: get(over, "set_headers", readOverHeaders)}
+	rule.Over = &Over{}
+	if v, ok := over.field("set_headers"); ok {
+		want := over.row("set_headers").want
+		fields, ok := v.readEntries(want)
+		if ok && len(fields) == 0 {
+			v.mistake("there are no headers (want %s)", want)
+		}
+		if len(fields) > maxOverHeaders {
+			v.mistake("there are %d headers (want at most %d)", len(fields), maxOverHeaders)
+		}
+		rule.Over.Headers = readHeaderFields(fields, SameHeader, func(name string) string {
+			if name == "host" || slices.Contains(reserved[0], name) {
+				return `not a header to set on a request (want one of your own, such as "x-quota")`
+			}
+			return ""
+		})
+	}
 	if v, ok := over.field("limits"); ok {
-		s := scope{rule: rule, rulePath: o.path, tier: overScope}
-		rule.Over.Limits = s.readOverLimits(v)
-	}
-	rule.checkOver(o)
-}
-
-// readOverLimits reads the limits that may pay.
-func (s scope) readOverLimits(v value) []Limit {
-	limits := readLimits(v, s)
-	if len(limits) > maxOverLimits {
-		v.mistake("there are %d limits (want at most %d)", len(limits), maxOverLimits)
-	}
-	for at, own := range s.rule.Lists {
-		if n := len(own) + len(limits); n > algo.MaxLimits {
-			v.mistake("there are %d limits together with %s (want at most %d)", n, s.rulePath+at, algo.MaxLimits)
+		s.tier = overScope
+		rule.Over.Limits = s.readLimits(v)
+		if n := len(rule.Over.Limits); n > maxOverLimits {
+			v.mistake("there are %d limits (want at most %d)", n, maxOverLimits)
+		}
+		for at, own := range rule.Lists {
+			if n := len(own) + len(rule.Over.Limits); n > algo.MaxLimits {
+				v.mistake("there are %d limits together with %s (want at most %d)", n, s.rulePath+at, algo.MaxLimits)
+			}
 		}
 	}
-	return limits
-}
-
-// checkPays reports what a limit that pays for others cannot be.
-func (s scope) checkPays(d *draftLimit) {
-	if s.tier != overScope {
-		return
-	}
-	d.Over = true
-	if d.Algorithm != 0 && !d.Algorithm.HasWindow() {
-		d.mistake(`"concurrency" does not pay: a request that is over holds no slots (want another algorithm)`)
-	}
-	if d.Queue {
-		d.mistake(`a limit of "over" does not queue (remove "overflow")`)
-	}
-	d.refuse(`does not belong to a limit of "over" (remove it)`, "cost", "lease", "ceiling", "guarantee")
-}
-
-// checkOver reports limits of the rule that an "over" does not go with.
-func (rule *Rule) checkOver(o object) {
 	pays := len(rule.Over.Limits) > 0
 	for l := range rule.everyOwnLimit {
 		switch {
@@ -90,23 +80,6 @@ func (rule *Rule) checkOver(o object) {
 			return
 		}
 	}
-}
-
-// readOverHeaders reads headers that are set on requests.
-func readOverHeaders(v value) [][2]string {
-	const want = `an object such as {"x-quota": "over"}`
-	fields, ok := v.readEntries(want)
-	if ok && len(fields) == 0 {
-		v.mistake("there are no headers (want %s)", want)
-	}
-	if len(fields) > maxOverHeaders {
-		v.mistake("there are %d headers (want at most %d)", len(fields), maxOverHeaders)
-	}
-	return readHeaderFields(fields, SameHeader, func(field entry, name string) {
-		if name == "host" || slices.Contains(reserved[0], name) {
-			field.mistake(`not a header to set on a request (want one of your own, such as "x-quota")`)
-		}
-	})
 }
 
 // SameHeader is the spelling that names of one header have in common: some upstreams take "_"

@@ -13,53 +13,33 @@ type Quota struct {
 // readQuota reads "quota". rules are those of the configuration.
 func readQuota(v value, rules []Rule) *Quota {
 	o := v.readObject(quotaFields)
-	q := &Quota{Path: get(o, "path", readQuotaPath)}
-	list, ok := o.field("rules")
-	if !ok {
-		return q
+	q := &Quota{Path: o.text("path")}
+	if q.Path != "" {
+		at, _ := o.field("path")
+		at.checkPath(Exact, q.Path)
 	}
-	elements, _ := list.readNonEmptyList(`names of rules such as "per-user"`)
-	for _, element := range elements {
-		if i, ok := element.readListed(rules, q.Rules); ok {
-			q.Rules = append(q.Rules, i)
+	for _, element := range o.list("rules") {
+		name, ok := element.readNonEmpty(`the name of a rule such as "per-user"`)
+		if !ok {
+			continue
 		}
+		place := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
+		wrong := ""
+		switch {
+		case place < 0:
+			wrong = "is the name of no rule (want one of \"rules\")"
+		case slices.Contains(q.Rules, place):
+			wrong = "is listed already (want each rule once)"
+		default:
+			wrong = rules[place].unlisted()
+		}
+		if wrong != "" {
+			element.mistake("%s %s", element.shown(), wrong)
+			continue
+		}
+		q.Rules = append(q.Rules, place)
 	}
 	return q
-}
-
-// readQuotaPath reads a whole path, which must be one that a normalised path can be.
-func readQuotaPath(v value) string {
-	path, ok := v.readNonEmpty(`a path such as "/.well-known/quota"`)
-	if ok {
-		v.checkPath(Exact, path)
-	}
-	return path
-}
-
-// readListed reads the name of a rule whose limits callers may read, and returns its place.
-//
-//go:noinline
-func (v value) readListed(rules []Rule, listed []int) (place int, ok bool) {
-	name, ok := v.readNonEmpty(`the name of a rule such as "per-user"`)
-	if !ok {
-		return 0, false
-	}
-	for place < len(rules) && rules[place].Name != name {
-		place++
-	}
-	wrong := ""
-	switch {
-	case place == len(rules):
-		wrong = "is the name of no rule (want one of \"rules\")"
-	case slices.Contains(listed, place):
-		wrong = "is listed already (want each rule once)"
-	default:
-		wrong = rules[place].unlisted()
-	}
-	if wrong != "" {
-		v.mistake("%s %s", v.shown(), wrong)
-	}
-	return place, wrong == ""
 }
 
 // unlisted is why callers cannot read the limits of a rule; "" if they can. A request for the quota has

@@ -37,18 +37,6 @@ func (r *reader) mistake(path, format string, args ...any) {
 	}
 }
 
-// err is Mistakes with everything that was found, or nil.
-func (r *reader) err() error {
-	if r.found > maxMistakes {
-		more := r.found - maxMistakes
-		return append(r.mistakes, Mistake{Problem: message.Sprintf("and %d more mistakes", more), more: more})
-	}
-	if r.found > 0 {
-		return r.mistakes
-	}
-	return nil
-}
-
 // value is one JSON value and where it stands. Its methods read it as one type
 // and report a mistake if it is another. It is a pointer, as copies of its 15 words
 // would be a tenth of the parser's code in the .wasm.
@@ -89,6 +77,10 @@ type entry struct {
 	value
 }
 
+// manyNames is how many names of an object are compared without a map. A map for each small object
+// would take longer than all else.
+const manyNames = 16
+
 // readEntries reads an object whose names the user chooses. A name that stands
 // twice is a mistake, and its first value counts.
 func (v value) readEntries(what string) ([]entry, bool) {
@@ -97,10 +89,22 @@ func (v value) readEntries(what string) ([]entry, bool) {
 		return nil, false
 	}
 	all := make([]entry, 0, 4)
-	var seen names
+	var seen map[string]bool
 	v.json.ForEach(func(name, field gjson.Result) bool {
 		at := entry{name.Str, &located{r: v.r, path: joinPath(v.path, name.Str), json: field}}
-		if !seen.add(name.Str, all) {
+		if seen == nil && len(all) == manyNames {
+			seen = map[string]bool{}
+			for i := range all {
+				seen[all[i].name] = true
+			}
+		}
+		twice := seen[name.Str]
+		if seen == nil {
+			twice = slices.ContainsFunc(all, func(e entry) bool { return e.name == name.Str })
+		} else {
+			seen[name.Str] = true
+		}
+		if twice {
 			at.mistake("appears twice in one object (want it once)")
 			return true
 		}
@@ -108,28 +112,6 @@ func (v value) readEntries(what string) ([]entry, bool) {
 		return true
 	})
 	return all, true
-}
-
-// names are the names of an object's fields, in a map only if there are many: a map for each small
-// object would take longer than all else.
-type names map[string]bool
-
-const manyNames = 16
-
-// add reports whether a name differs from those of the fields read so far.
-func (n *names) add(name string, fields []entry) bool {
-	if len(fields) < manyNames {
-		return !slices.ContainsFunc(fields, func(e entry) bool { return e.name == name })
-	}
-	if *n == nil {
-		*n = names{}
-		for i := range fields {
-			(*n)[fields[i].name] = true
-		}
-	}
-	known := (*n)[name]
-	(*n)[name] = true
-	return !known
 }
 
 // find looks into an object without judging it.
@@ -146,41 +128,33 @@ func (v value) find(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// readList reads an array.
-func (v value) readList(what string) ([]value, bool) {
+// readList reads an array that has as many elements as its row says.
+func (v value) readList(f *field) (all []value) {
 	if !v.json.IsArray() {
-		v.mistake("%s is not a list (want %s)", v.shown(), what)
-		return nil, false
+		v.mistake("%s is not a list (want %s)", v.shown(), f.want)
+		return nil
 	}
-	var all []value
 	v.json.ForEach(func(_, element gjson.Result) bool {
 		all = append(all, &located{r: v.r, path: v.path + "[" + strconv.Itoa(len(all)) + "]", json: element})
 		return true
 	})
-	return all, true
-}
-
-// readNonEmptyList reads an array of at least one element.
-func (v value) readNonEmptyList(what string) ([]value, bool) {
-	all, ok := v.readList(what)
-	if ok && len(all) == 0 {
-		v.mistake("the list is empty (want %s)", what)
+	if len(all) == 0 && f.low > 0 {
+		v.mistake("the list is empty (want %s)", f.want)
 	}
-	return all, ok && len(all) > 0
+	if f.high > 0 && int64(len(all)) > f.high {
+		v.mistake("there are %d %s (want at most %d)", len(all), f.plural, f.high)
+	}
+	return all
 }
 
 // joinPath is the path of an object's field: "a.b", or `a["b c"]` where the name
 // would be unclear.
 func joinPath(path, name string) string {
-	if !isPlainName(name) {
+	if name == "" || len(name) > maxShownBytes || !isWord(name, "_-") {
 		return path + "[" + quoted(name) + "]"
 	}
 	if path == "" {
 		return name
 	}
 	return path + "." + name
-}
-
-func isPlainName(name string) bool {
-	return name != "" && len(name) <= maxShownBytes && isWord(name, "_-")
 }

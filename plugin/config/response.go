@@ -2,23 +2,25 @@ package config
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
 func readResponse(v value) *Response {
 	o := v.readObject(responseFields)
-	res := &Response{Status: uint32(o.number("status"))}
-	res.ContentType = get(o, "content_type", readContentType)
+	res := &Response{Status: uint32(o.number("status")), ContentType: o.text("content_type")}
+	if at, ok := o.field("content_type"); ok {
+		at.checkHeaderValue(res.ContentType)
+	}
 	res.Body, res.HasBody = o.text("body"), o.has("body")
-	res.Headers = get(o, "headers", readResponseHeaders)
+	res.Headers = readHeaderFields(o.entries("headers"), strings.ToLower, func(name string) string {
+		for _, group := range reserved {
+			if slices.Contains(group[1:], name) {
+				return "not a header to add (" + group[0] + ")"
+			}
+		}
+		return ""
+	})
 	return res
-}
-
-func readContentType(v value) string {
-	t, _ := v.readNonEmpty(`a media type such as "application/json"`)
-	v.checkHeaderValue(t)
-	return t
 }
 
 // reserved are the headers of an answer that have another author, after what to do
@@ -37,22 +39,12 @@ var reserved = [][]string{
 	},
 }
 
-func readResponseHeaders(v value) [][2]string {
-	fields, _ := v.readEntries(`an object (want one such as {"x-reason": "quota"})`)
-	return readHeaderFields(fields, strings.ToLower, func(field entry, name string) {
-		for _, group := range reserved {
-			if slices.Contains(group[1:], name) {
-				field.mistake("not a header to add (%s)", group[0])
-			}
-		}
-	})
-}
+// headerTwice is the mistake of two names of headers that are one.
+const headerTwice = "appears twice, because header names are case-insensitive (want it once)"
 
 // readHeaderFields reads the headers of an object, with names in lower case. Names that are the
-// same by one function appear twice, and another checks each.
-func readHeaderFields(
-	fields []entry, same func(name string) string, check func(field entry, name string),
-) (headers [][2]string) {
+// same by one function appear twice, and another says what is wrong with a name, if anything is.
+func readHeaderFields(fields []entry, same, wrong func(name string) string) (headers [][2]string) {
 	seen := map[string]bool{}
 	for _, field := range fields {
 		text, ok := field.readText()
@@ -63,9 +55,11 @@ func readHeaderFields(
 			continue
 		}
 		name := strings.ToLower(field.name)
-		check(field, name)
+		if problem := wrong(name); problem != "" {
+			field.mistake("%s", problem)
+		}
 		if seen[same(name)] {
-			field.mistake("appears twice, because header names are case-insensitive (want it once)")
+			field.mistake(headerTwice)
 		}
 		seen[same(name)] = true
 		headers = append(headers, [2]string{name, text})
@@ -82,44 +76,4 @@ func (v value) checkHeaderValue(text string) {
 			return
 		}
 	}
-}
-
-func readHeaders(o object) Headers {
-	h := Headers{XRateLimit: true}
-	if v, ok := o.field("headers"); ok {
-		h.XRateLimit = false
-		elements, _ := v.readList(`some of "x-ratelimit" and "draft", or [] for none`)
-		for _, element := range elements {
-			h.add(element)
-		}
-	}
-	h.ResetUnix = o.is("reset")
-	return h
-}
-
-func (h *Headers) add(element value) {
-	place, ok := element.readWord(families)
-	if !ok {
-		return
-	}
-	family := []*bool{&h.XRateLimit, &h.Draft}[place]
-	if *family {
-		element.mistake("%s appears twice (want it once)", element.shown())
-	}
-	*family = true
-}
-
-// readPercentage reads "10%" as 10.
-func readPercentage(v value) int64 {
-	text, ok := v.readText()
-	if !ok {
-		return 0
-	}
-	digits, isPercent := strings.CutSuffix(text, "%")
-	percent, err := strconv.ParseInt(digits, 10, 64)
-	if !isPercent || err != nil || percent < 0 || percent > 100 || strconv.FormatInt(percent, 10) != digits {
-		v.mistake(`%s is not a percentage (want one such as "10%%", at most "100%%")`, v.shown())
-		return 0
-	}
-	return percent
 }

@@ -2,22 +2,18 @@ package config
 
 import "github.com/sluiceproxy/sluice/algo"
 
-func readRules(v value) []Rule {
-	elements, ok := v.readNonEmptyList(`at least one rule such as {"name": "global", "limits": [...]}`)
-	if !ok {
-		return nil
-	}
-	all := make([]Rule, 0, len(elements))
-	for _, element := range elements {
-		if o := element.readObject(ruleFields); o.there {
-			all = append(all, *readRule(o))
-		}
-	}
-	return all
-}
-
 func readRule(o object) *Rule {
-	rule := &Rule{Name: readRuleName(o), Match: readMatch(o.object("match")), Exempt: o.is("exempt")}
+	rule := &Rule{}
+	if v, ok := o.field("name"); ok {
+		name, ok := v.readName()
+		if first, taken := o.r.rules[name]; taken {
+			v.mistake("%s is the name of %s already (want another)", v.shown(), first)
+		} else if ok {
+			o.r.rules[name] = o.path
+		}
+		rule.Name = name
+	}
+	rule.Match, rule.Exempt = readMatch(o.object("match")), o.is("exempt")
 	if rule.Exempt {
 		others := namesOf(ruleFields[placeOf(ruleFields, "exempt")+1:])
 		o.refuse(`does not belong to an exempt rule (want "name" and "match" only)`, others...)
@@ -27,88 +23,36 @@ func readRule(o object) *Rule {
 	if o.has("failure") {
 		rule.Failure = FailureMode(o.number("failure"))
 	}
-	rule.Key = get(o, "key", readKey)
+	if v, ok := o.field("key"); ok {
+		rule.Key = readComponents(v, o.row("key"))
+	}
 	rule.Cost = readCost(o)
 	rule.Settle = get(o, "settle", readSettle)
-	rule.Overrides = readOverrides(o)
-	rule.Penalty = readPenalty(o, rule.Mode)
+	if rule.Overrides = o.is("overrides"); rule.Overrides && !o.r.hasRedis {
+		o.mistake(`"overrides" are kept in Redis, which is not configured (want "redis" at the top level)`)
+	}
+	if o.has("penalty") {
+		penalty := o.object("penalty")
+		p := &algo.Penalty{After: penalty.number("after"), WithinMicros: penalty.number("within")}
+		for _, element := range penalty.list("for") {
+			micros, _ := element.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros, "")
+			p.ForMicros = append(p.ForMicros, micros)
+		}
+		if rule.Mode == Enforce { // elsewhere it waits: nobody is told of a rejection
+			rule.Penalty = p
+		}
+	}
+	s := scope{rule: rule, rulePath: o.path}
 	switch field, v, _ := o.choice(); field {
 	case "limits":
-		rule.Limits = readLimits(v, scope{rule: rule, rulePath: o.path})
+		rule.Limits = s.readLimits(v)
 	case "limits_by":
-		rule.Tiers = readTiers(v.readObject(tierFields), scope{rule: rule, rulePath: o.path})
+		rule.Tiers = s.readTiers(v.readObject(tierFields))
 	}
-	rule.readOver(o)
+	s.readOver(o)
 	rule.Response, rule.Silent = get(o, "response", readResponse), !o.is("headers")
 	rule.checkSettle(o)
 	return rule
-}
-
-// readRuleName reads a rule's name, which no rule before it may have.
-func readRuleName(o object) string {
-	v, ok := o.field("name")
-	if !ok {
-		return ""
-	}
-	name, ok := v.readName()
-	if first, taken := o.r.rules[name]; taken {
-		v.mistake("%s is the name of %s already (want another)", v.shown(), first)
-	} else if ok {
-		o.r.rules[name] = o.path
-	}
-	return name
-}
-
-// readOverrides reads a rule's "overrides".
-func readOverrides(o object) bool {
-	overrides := o.is("overrides")
-	if overrides && !o.r.hasRedis {
-		o.mistake(`"overrides" are kept in Redis, which is not configured (want "redis" at the top level)`)
-	}
-	return overrides
-}
-
-// readPenalty reads a rule's "penalty". The mode is the rule's.
-func readPenalty(o object, mode Mode) *algo.Penalty {
-	if !o.has("penalty") {
-		return nil
-	}
-	o = o.object("penalty")
-	p := &algo.Penalty{After: o.number("after"), WithinMicros: o.number("within")}
-	if v, ok := o.field("for"); ok {
-		p.ForMicros = readBlocks(v, o.row("for"))
-	}
-	if mode != Enforce { // it waits: nobody is told of a rejection
-		return nil
-	}
-	return p
-}
-
-func readBlocks(v value, f *field) []int64 {
-	elements, _ := v.readNonEmptyList(`durations such as "5m"`)
-	if len(elements) > algo.MaxBlocks {
-		v.mistake("there are %d durations (want at most %d)", len(elements), algo.MaxBlocks)
-	}
-	blocks := make([]int64, len(elements))
-	for i, element := range elements {
-		blocks[i], _ = element.readDuration(f.low, f.high, "")
-	}
-	return blocks
-}
-
-// shadow turns every enforced rule into a shadow rule. Its penalty and its leases are not in force, because
-// no client is told of its rejections.
-func shadow(rules []Rule) {
-	for i := range rules {
-		r := &rules[i]
-		if r.Exempt || r.Mode != Enforce {
-			continue
-		}
-		r.Mode, r.Penalty = Shadow, nil
-		for l := range r.everyLimit {
-			l.Lease, l.LeaseMicros = nil, 0
-		}
-	}
 }
 
 // everyLimit is an iterator over the rule's limits, those of its tiers and of its "over" too.

@@ -84,6 +84,21 @@ func (v value) readDuration(lowest, highest int64, orZero string) (int64, bool) 
 	return 0, false
 }
 
+// readPercentage reads "10%" as 10.
+func (v value) readPercentage() (percent int64, ok bool) {
+	text, ok := v.readText()
+	if !ok {
+		return 0, false
+	}
+	digits, isPercent := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseInt(digits, 10, 64)
+	ok = isPercent && err == nil && percent >= 0 && percent <= 100 && strconv.FormatInt(percent, 10) == digits
+	if !ok {
+		v.mistake(`%s is not a percentage (want one such as "10%%", at most "100%%")`, v.shown())
+	}
+	return percent, ok
+}
+
 // Bound: whole number that JSON can spell. Beyond it, the number counts as this large, which every
 // field refuses. Protects arithmetic.
 const maxJSONWhole = 1_000_000_000_000_000_000
@@ -100,7 +115,10 @@ func wholeNumber(raw string) (n int64, ok bool) {
 		return 0, true
 	}
 	significant := strings.TrimRight(digits, "0")
-	power := clampedInt(exponent) + len(digits) - len(significant) - len(fraction)
+	// One that does not fit is read as the nearest that does, and cut to a billion: no configuration
+	// has so many digits to make up for it.
+	exp, _ := strconv.ParseInt(exponent, 10, 32)
+	power := int(max(-1e9, min(1e9, exp))) + len(digits) - len(significant) - len(fraction)
 	switch {
 	case power < 0:
 		return 0, false
@@ -114,13 +132,6 @@ func wholeNumber(raw string) (n int64, ok bool) {
 		n = -n
 	}
 	return n, true
-}
-
-// clampedInt reads an exponent; "" is 0. Exponents beyond a billion are cut to
-// that, as no configuration has a billion digits to make up for them.
-func clampedInt(s string) int {
-	n, _ := strconv.ParseInt(s, 10, 32) // one that does not fit is the nearest that does
-	return int(max(-1e9, min(1e9, n)))
 }
 
 // Units of time in microseconds.

@@ -13,15 +13,6 @@ import (
 // Protects identities in Redis from being guessed.
 const minSecretBytes = 16
 
-// readHashSecret reads the name of the environment variable with the secret.
-func readHashSecret(o object) string {
-	name := o.text("hash_secret_env")
-	if v, ok := o.field("hash_secret_env"); ok && strings.ContainsAny(name, "=\x00") {
-		v.mistake(`not the name of an environment variable (want one such as "SLUICE_HASH_SECRET")`)
-	}
-	return name
-}
-
 // UsesHashSecret reports whether a key, or "per" of a limit, has a hash under the secret.
 func (c *Config) UsesHashSecret() bool {
 	return slices.ContainsFunc(c.Rules, func(r Rule) bool {
@@ -37,18 +28,17 @@ func (c *Config) TakeHashSecret(environment func(name string) (value string, ok 
 	}
 	value, ok := environment(c.HashSecretEnv)
 	value = strings.TrimRight(value, "\r\n")
+	problem := ""
 	switch {
 	case !ok:
-		return c.noSecret(`there is no environment variable ` + quoted(c.HashSecretEnv) +
-			` (name it in host_env_keys of vm_config.environment_variables)`)
+		problem = `there is no environment variable ` + quoted(c.HashSecretEnv) +
+			` (name it in host_env_keys of vm_config.environment_variables)`
 	case len(value) < minSecretBytes:
-		return c.noSecret(message.Sprintf(`the environment variable %s has %d bytes (want a random secret of at least %d)`,
-			quoted(c.HashSecretEnv), len(value), minSecretBytes))
+		problem = message.Sprintf(`the environment variable %s has %d bytes (want a random secret of at least %d)`,
+			quoted(c.HashSecretEnv), len(value), minSecretBytes)
+	default:
+		c.HashSecret = value
+		return nil
 	}
-	c.HashSecret = value
-	return nil
-}
-
-func (c *Config) noSecret(problem string) error {
 	return Mistakes{{Path: "hash_secret_env", Problem: problem}}
 }

@@ -20,43 +20,8 @@ func readSettle(v value) *Settle {
 	if o.has("status") && o.has("expr") {
 		o.mistake(`"status" and "expr" exclude each other (want at most one)`)
 	}
-	s.Status, s.Expr = get(o, "status", readStatuses), get(o, "expr", readCondition)
-	if o.has("cost") {
-		s.Cost = readSettleCost(o.object("cost"))
-	}
-	s.readMissing(o)
-	return s
-}
-
-// readMissing reads a word, or the cost of an answer without a value.
-func (s *Settle) readMissing(o object) {
-	v, ok := o.field("missing")
-	switch {
-	case !ok || v.json.Type == gjson.String:
-		s.Release = o.is("missing")
-		return
-	case !v.json.IsObject():
-		v.mistake(`%s is no word and no cost (want "keep", "release" or {"cost": 5})`, v.shown())
-		return
-	}
-	s.MissingCost = v.readObject(missingFields).number("cost")
-	if !o.has("cost") {
-		v.mistake(`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`)
-	}
-}
-
-func readSettleCost(o object) *SettleCost {
-	c := &SettleCost{}
-	c.readSource(o)
-	c.Per, c.Max = o.number("per"), o.number("max")
-	return c
-}
-
-func readStatuses(v value) []StatusRange {
-	elements, _ := v.readNonEmptyList(`statuses such as "401", "4xx", "500-599"`)
-	var ranges []StatusRange
 	seen := map[string]bool{}
-	for _, element := range elements {
+	for _, element := range o.list("status") {
 		text, ok := element.readText()
 		if !ok {
 			continue
@@ -71,9 +36,29 @@ func readStatuses(v value) []StatusRange {
 			element.mistake("%s appears twice (want it once)", element.shown())
 		}
 		seen[text] = true
-		ranges = append(ranges, r)
+		s.Status = append(s.Status, r)
 	}
-	return ranges
+	s.Expr = get(o, "expr", readCondition)
+	if o.has("cost") {
+		cost := o.object("cost")
+		s.Cost = &SettleCost{}
+		s.Cost.readSource(cost)
+		s.Cost.Per, s.Cost.Max = cost.number("per"), cost.number("max")
+	}
+	missing, ok := o.field("missing")
+	switch {
+	case !ok || missing.json.Type == gjson.String:
+		s.Release = o.is("missing")
+	case !missing.json.IsObject():
+		missing.mistake(`%s is no word and no cost (want "keep", "release" or {"cost": 5})`, missing.shown())
+	default:
+		s.MissingCost = missing.readObject(missingFields).number("cost")
+		if !o.has("cost") {
+			missing.mistake(
+				`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`)
+		}
+	}
+	return s
 }
 
 // parseStatuses reads "401", "4xx" or "500-599".
@@ -101,32 +86,26 @@ func (rule *Rule) checkSettle(o object) {
 	if rule.Settle == nil || rule.Settle.Cost == nil {
 		return
 	}
+	limits, takeCost, guarantees := 0, 0, 0
+	for l := range rule.everyLimit {
+		limits++
+		if l.Cost == nil {
+			takeCost++
+		}
+		if l.Guarantee {
+			guarantees++
+		}
+	}
 	switch {
 	case rule.Cost.IsConstant() && rule.Cost.Default == 0:
 		o.mistake(`"settle" has a "cost", but the rule's cost is 0, and nothing that was not charged is settled` +
 			` (want a "cost" above 0)`)
-	case !rule.takesCost():
+	case limits > 0 && takeCost == 0:
 		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own` +
 			` (want a limit without, which takes the rule's)`)
 	}
-	for l := range rule.everyLimit {
-		if l.Guarantee {
-			o.mistake(`"settle" has a "cost", but a limit has a "guarantee": a settlement could use up the debt that others' ` +
-				`guarantees need (remove one of the two)`)
-			return
-		}
+	if guarantees > 0 {
+		o.mistake(`"settle" has a "cost", but a limit has a "guarantee": a settlement could use up the debt that others' ` +
+			`guarantees need (remove one of the two)`)
 	}
-}
-
-// takesCost reports whether there is a limit that takes the rule's cost, or
-// none at all that is known.
-func (rule *Rule) takesCost() bool {
-	known := false
-	for l := range rule.everyLimit {
-		if l.Cost == nil {
-			return true
-		}
-		known = true
-	}
-	return !known
 }

@@ -3,7 +3,7 @@ package config
 import "slices"
 
 // readTiers reads "limits_by".
-func readTiers(o object, s scope) *Tiers {
+func (s scope) readTiers(o object) *Tiers {
 	if !o.there {
 		return nil
 	}
@@ -20,25 +20,33 @@ func readTiers(o object, s scope) *Tiers {
 	default:
 		o.mistake(`"source" is missing (want %s)`, sourceWant)
 	}
+	var fields []entry
 	if hasValues {
-		t.Values = readTierValues(values, s)
+		fields = tierNames.read(values)
+	}
+	for i, field := range fields {
+		tier := Tier{Value: field.name}
+		if field.json.Str == unlimited {
+			tier.Unlimited = true
+		} else if field.json.IsArray() {
+			s.tier = i
+			tier.Limits = s.readLimits(field.value)
+		} else {
+			field.mistake(`%s is not a tier (want a list of limits, or "unlimited")`, field.shown())
+		}
+		t.Values = append(t.Values, tier)
 	}
 	if v, ok := o.field("default"); ok {
 		t.Default, t.HasDefault = v.readText()
-		t.nameUnlimited()
+		if t.HasDefault && t.Default == unlimited && !slices.Contains(t.Names(), unlimited) {
+			t.Values = append(t.Values, Tier{Value: unlimited, Unlimited: true})
+		}
 		if t.HasDefault {
 			tierNames.check(v, t.Default, t.Names())
 		}
 	}
 	tierNames.checkSource(source, &t.Source, t.Names())
 	return t
-}
-
-// nameUnlimited adds the tier "unlimited" if it is the default, and no value has that name.
-func (t *Tiers) nameUnlimited() {
-	if t.HasDefault && t.Default == unlimited && !slices.Contains(t.Names(), unlimited) {
-		t.Values = append(t.Values, Tier{Value: unlimited, Unlimited: true})
-	}
 }
 
 // Names are the tiers' names, in order.
@@ -59,24 +67,6 @@ func readUnhashed(v value, what string) Component {
 	c := readComponent(v)
 	c.Hash = false
 	return c
-}
-
-func readTierValues(v value, s scope) []Tier {
-	fields := tierNames.read(v)
-	all := make([]Tier, 0, len(fields))
-	for i, field := range fields {
-		tier := Tier{Value: field.name}
-		if field.json.Str == unlimited {
-			tier.Unlimited = true
-		} else if field.json.IsArray() {
-			s.tier = i
-			tier.Limits = readLimits(field.value, s)
-		} else {
-			field.mistake(`%s is not a tier (want a list of limits, or "unlimited")`, field.shown())
-		}
-		all = append(all, tier)
-	}
-	return all
 }
 
 // named is a kind of entry that a component's value names in an object: a tier, or a class.

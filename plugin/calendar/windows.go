@@ -24,7 +24,17 @@ func New(c *config.Calendar) (w *Windows, ok bool) {
 // when each begins, and when the last ends. All are in microseconds.
 func (w *Windows) Around(micros int64) (b algo.Bounds) {
 	second := floorDiv(micros, 1e6)
-	n := w.number(floorDiv(second+w.zone.at(second).offset, secondsOfDay))
+	day := floorDiv(second+w.zone.at(second).offset, secondsOfDay)
+	year, month, _ := dateOf(day)
+	n := day // a window that is at this day, or next to it
+	switch w.limit.Period {
+	case config.Week:
+		n = floorDiv(day-w.firstDay(), 7)
+	case config.Month:
+		n = int64(year*12 + month - 1)
+	case config.Year:
+		n = int64(year)
+	}
 	for w.begin(n) > second {
 		n--
 	}
@@ -46,36 +56,20 @@ func (w *Windows) Around(micros int64) (b algo.Bounds) {
 	return b
 }
 
-// begin is the second at which a window begins.
-func (w *Windows) begin(n int64) int64 { return w.zone.since(w.day(n) * secondsOfDay) }
-
-// number is the window that is at a local day, or next to it.
-func (w *Windows) number(day int64) int64 {
-	year, month, _ := dateOf(day)
+// begin is the second at which a window begins. Where a month is too short for its day, that is the
+// month's last.
+func (w *Windows) begin(n int64) int64 {
+	year, month, day := int(n), w.limit.Month, n
 	switch w.limit.Period {
 	case config.Week:
-		return floorDiv(day-w.firstDay(), 7)
-	case config.Month:
-		return int64(year*12 + month - 1)
-	case config.Year:
-		return int64(year)
-	}
-	return day
-}
-
-// day is the local day with which a window begins. Where a month is too short for
-// it, that is the month's last.
-func (w *Windows) day(n int64) int64 {
-	year, month := int(n), w.limit.Month
-	switch w.limit.Period {
-	case config.Day:
-		return n
-	case config.Week:
-		return n*7 + w.firstDay()
+		day = n*7 + w.firstDay()
 	case config.Month:
 		year, month = int(n/12), int(n%12)+1
+		fallthrough
+	case config.Year:
+		day = daysOf(year, month, min(w.limit.Day, daysIn(year, month)))
 	}
-	return daysOf(year, month, min(w.limit.Day, daysIn(year, month)))
+	return w.zone.since(day * secondsOfDay)
 }
 
 // firstDay is a day that is the weekday with which weeks begin.
@@ -100,8 +94,13 @@ func (z *Zone) at(second int64) span {
 	if z.rule == nil {
 		return s
 	}
-	last := s.begins
-	s = z.rule.at(second)
+	last, r := s.begins, z.rule
+	year, _, _ := dateOf(floorDiv(second, secondsOfDay))
+	s = span{begins: math.MinInt64, ends: math.MaxInt64}
+	for y := year - 1; y <= year+1; y++ {
+		s.add(second, r.begins.in(y)-r.standard, r.daylight)
+		s.add(second, r.ends.in(y)-r.daylight, r.standard)
+	}
 	s.begins = max(s.begins, last)
 	return s
 }
@@ -128,17 +127,6 @@ type yearly struct {
 	week    int   // 1 to 5: the last
 	weekday int   // 0 is Sunday
 	second  int64 // since that day's local midnight; may be below 0, or days later
-}
-
-// at is the span that a second is in.
-func (r *rule) at(second int64) span {
-	year, _, _ := dateOf(floorDiv(second, secondsOfDay))
-	s := span{begins: math.MinInt64, ends: math.MaxInt64}
-	for y := year - 1; y <= year+1; y++ {
-		s.add(second, r.begins.in(y)-r.standard, r.daylight)
-		s.add(second, r.ends.in(y)-r.daylight, r.standard)
-	}
-	return s
 }
 
 // add takes a change at a second into account, for the span that another is in.

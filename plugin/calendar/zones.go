@@ -68,12 +68,7 @@ func Find(name string) (z *Zone, ok bool) {
 		r.text(r.uvarint())
 	}
 	r = reader{r.text(r.uvarint())}
-	return r.zone(steps), true
-}
-
-// zone reads one zone, to the end of what r has.
-func (r *reader) zone(steps []transition) *Zone {
-	z := &Zone{first: r.varint() * 60}
+	z = &Zone{first: r.varint() * 60}
 	last := transition{firstSecond, z.first}
 	for range r.uvarint() {
 		step := steps[r.uvarint()]
@@ -84,7 +79,7 @@ func (r *reader) zone(steps []transition) *Zone {
 	if len(r.rest) > 0 {
 		z.rule = &rule{standard: r.varint() * 60, daylight: r.varint() * 60, begins: r.yearly(), ends: r.yearly()}
 	}
-	return z
+	return z, true
 }
 
 func (r *reader) yearly() yearly {

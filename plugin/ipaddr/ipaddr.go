@@ -91,11 +91,16 @@ func parseV6(s string) (Addr, bool) {
 			n += 2
 			break
 		}
-		word, ok := parseWord(part)
-		if !ok || n == 8 || colon && rest == "" {
+		if part == "" || len(part) > 4 || n == 8 || colon && rest == "" {
 			return Addr{}, false
 		}
-		words[n] = word
+		for i := range len(part) {
+			digit := text.HexValue(part[i])
+			if digit > 15 {
+				return Addr{}, false
+			}
+			words[n] = words[n]<<4 | uint64(digit)
+		}
 		n++
 		if s = rest; strings.HasPrefix(s, ":") {
 			if gap >= 0 {
@@ -107,12 +112,6 @@ func parseV6(s string) (Addr, bool) {
 	if (n == 8) != (gap < 0) {
 		return Addr{}, false
 	}
-	return join(words, n, gap), true
-}
-
-// join makes an address of the first n words, with zeros after the first gap of
-// them.
-func join(words [8]uint64, n, gap int) Addr {
 	var a Addr
 	for i := range 8 {
 		word := uint64(0)
@@ -127,22 +126,7 @@ func join(words [8]uint64, n, gap int) Addr {
 	if a.hi == 0 && a.lo>>32 == 0xffff {
 		a.lo, a.v4 = a.lo&0xffffffff, true
 	}
-	return a
-}
-
-// parseWord reads one to four hexadecimal digits.
-func parseWord(s string) (word uint64, ok bool) {
-	if s == "" || len(s) > 4 {
-		return 0, false
-	}
-	for i := range len(s) {
-		digit := text.HexValue(s[i])
-		if digit > 15 {
-			return 0, false
-		}
-		word = word<<4 | uint64(digit)
-	}
-	return word, true
+	return a, true
 }
 
 // Mask keeps the first bits of an address.
@@ -172,7 +156,17 @@ func (a Addr) AppendTo(dst []byte) []byte {
 	if a.v4 {
 		return appendV4(dst, uint32(a.lo))
 	}
-	start, end := a.longestZeros()
+	start, end := -1, 0 // the first longest run of words that are zero, of two at least
+	for i := 0; i < 8; i++ {
+		j := i
+		for j < 8 && a.word(j) == 0 {
+			j++
+		}
+		if j-i > end-start {
+			start, end = i, j
+		}
+		i = max(i, j-1)
+	}
 	for i := 0; i < 8; i++ {
 		if i == start {
 			dst = append(dst, "::"...)
@@ -209,21 +203,4 @@ func appendV4(dst []byte, addr uint32) []byte {
 		}
 	}
 	return dst[:at]
-}
-
-// longestZeros is the first longest run of at least two words that are zero, or
-// start -1.
-func (a Addr) longestZeros() (start, end int) {
-	start, end = -1, 0 // as long as a run that is too short
-	for i := 0; i < 8; i++ {
-		j := i
-		for j < 8 && a.word(j) == 0 {
-			j++
-		}
-		if j-i > end-start {
-			start, end = i, j
-		}
-		i = max(i, j-1)
-	}
-	return start, end
 }

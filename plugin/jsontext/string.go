@@ -30,7 +30,8 @@ func AppendString(dst []byte, s string) []byte {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))
 		case Hidden(r):
-			dst = appendEscape(dst, r)
+			const digits = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, "\uFFFD"...)
 		default:
@@ -56,10 +57,4 @@ func Hidden(r rune) bool {
 	return r < 0x20 || 0x7f <= r && r < 0xa0 || // C0, DEL, C1
 		r == 0x061c || r == 0x200e || r == 0x200f || // marks of direction
 		0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 // lines; embeddings, overrides, isolates
-}
-
-// appendEscape appends \uXXXX; r is below 0x10000.
-func appendEscape(dst []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }

@@ -14,8 +14,14 @@ func Sprintf(format string, args ...any) string {
 			out = append(out, format[i])
 			continue
 		}
-		var v verb
-		v, i = readVerb(format, i+1)
+		v := verb{letter: '!'} // of a format that ends too soon
+		for i++; i < len(format); i++ {
+			if c := format[i]; c < '0' || c > '9' {
+				v.letter = c
+				break
+			}
+			v.width = v.width*10 + int(format[i]-'0')
+		}
 		switch {
 		case v.letter == '%':
 			out = append(out, '%')
@@ -32,20 +38,6 @@ func Sprintf(format string, args ...any) string {
 type verb struct {
 	letter byte
 	width  int
-}
-
-// readVerb reads the verb at an offset, and returns that of its letter. The letter of a format
-// that ends too soon is "!".
-func readVerb(format string, at int) (verb, int) {
-	v := verb{letter: '!'}
-	for ; at < len(format); at++ {
-		if c := format[at]; c < '0' || c > '9' {
-			v.letter = c
-			break
-		}
-		v.width = v.width*10 + int(format[at]-'0')
-	}
-	return v, at
 }
 
 // append appends an argument.

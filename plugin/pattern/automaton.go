@@ -54,15 +54,47 @@ func (a *automaton) run(value string, limit int) (found Result, read int) {
 // build makes the automaton of p, or none if it would be too large.
 func (a *automaton) build(p *Pattern) {
 	examples := a.classify(p)
-	m := maker{pattern: p, width: len(examples) + 1, states: map[string]uint16{}}
+	m := maker{width: len(examples) + 1, states: map[string]uint16{}}
+	var classes [places][]example // by the place that their characters are
 	for class, r := range examples {
 		at := p.placeOf(r)
-		m.classes[at] = append(m.classes[at], example{class, r})
+		classes[at] = append(classes[at], example{class, r})
 	}
-	m.classes[edge] = []example{{class: len(examples)}}
-	if m.make() {
-		a.width, a.table = m.width, m.table
+	classes[edge] = []example{{class: len(examples)}}
+
+	m.sim.begin(p)
+	if _, ok := m.stateOf(edge, nil); !ok {
+		return
 	}
+	for len(m.todo) > 0 {
+		s := m.todo[len(m.todo)-1]
+		m.todo = m.todo[:len(m.todo)-1]
+		for after := range places {
+			m.sim.threads = append(m.sim.threads[:0], s.threads...)
+			found := m.sim.close(p, s.before, after)
+			for _, e := range classes[after] {
+				cell, ok := rejects, true
+				switch {
+				case found:
+					cell = accepts
+				case after != edge:
+					m.sim.step(p, e.r)
+					if m.sim.visits*unitsPerVisit > maxMakeUnits {
+						return
+					}
+					if threads := m.sim.threads; len(threads) > 0 || !p.anchored {
+						sort.Sort(inOrder(threads))
+						cell, ok = m.stateOf(after, slices.Compact(threads))
+					}
+				}
+				if !ok {
+					return
+				}
+				m.table[int(s.row)+e.class] = cell
+			}
+		}
+	}
+	a.width, a.table = m.width, m.table
 }
 
 // classify divides the ASCII characters into classes, and returns an example of
@@ -113,10 +145,7 @@ func (a *automaton) split(in *inst) {
 // maker makes the table of an automaton. A state is the threads of a simulation,
 // in order, and the place before them.
 type maker struct {
-	pattern *Pattern
-	classes [places][]example // by the place that their characters are
-	width   int
-
+	width  int
 	sim    simulation
 	table  []uint16
 	states map[string]uint16 // by name: where the state's row begins
@@ -134,58 +163,6 @@ type state struct {
 	row     uint16
 	before  place
 	threads []uint32
-}
-
-// make reports whether the table has been made within the bounds.
-func (m *maker) make() bool {
-	m.sim.begin(m.pattern)
-	if _, ok := m.stateOf(edge, nil); !ok {
-		return false
-	}
-	for len(m.todo) > 0 {
-		s := m.todo[len(m.todo)-1]
-		m.todo = m.todo[:len(m.todo)-1]
-		for after := range places {
-			if !m.fill(&s, after) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// fill fills in where a state leads with the classes of a place.
-func (m *maker) fill(s *state, after place) bool {
-	m.sim.threads = append(m.sim.threads[:0], s.threads...)
-	found := m.sim.close(m.pattern, s.before, after)
-	for _, e := range m.classes[after] {
-		cell, ok := rejects, true
-		switch {
-		case found:
-			cell = accepts
-		case after != edge:
-			cell, ok = m.step(e.r, after)
-		}
-		if !ok {
-			return false
-		}
-		m.table[int(s.row)+e.class] = cell
-	}
-	return true
-}
-
-// step is where the simulation leads with a rune.
-func (m *maker) step(r rune, after place) (cell uint16, ok bool) {
-	m.sim.step(m.pattern, r)
-	if m.sim.visits*unitsPerVisit > maxMakeUnits {
-		return 0, false
-	}
-	threads := m.sim.threads
-	if len(threads) == 0 && m.pattern.anchored {
-		return rejects, true
-	}
-	sort.Sort(inOrder(threads))
-	return m.stateOf(after, slices.Compact(threads))
 }
 
 // inOrder sorts threads. sort.Sort is code that regexp/syntax brings along.

@@ -28,34 +28,39 @@ const (
 )
 
 func newInst(from *syntax.Inst) inst {
-	in := inst{op: opOf(from.Op), out: from.Out, arg: from.Arg, from: from}
+	in := inst{out: from.Out, arg: from.Arg, from: from}
 	switch from.Op {
 	case syntax.InstRune, syntax.InstRune1:
-		in.addRunes(from)
-	case syntax.InstRuneAny:
-		in.add(0, utf8.RuneSelf-1)
-	case syntax.InstRuneAnyNotNL:
-		in.add(0, '\n'-1)
-		in.add('\n'+1, utf8.RuneSelf-1)
-	}
-	return in
-}
-
-// addRunes adds the characters of a rune, perhaps in either case, or of ranges.
-func (in *inst) addRunes(from *syntax.Inst) {
-	if len(from.Rune) == 1 {
-		first := from.Rune[0]
-		in.add(first, first)
-		if syntax.Flags(from.Arg)&syntax.FoldCase != 0 {
-			for r := unicode.SimpleFold(first); r != first; r = unicode.SimpleFold(r) {
+		in.op = opRune
+		if len(from.Rune) == 1 { // perhaps in either case
+			first := from.Rune[0]
+			in.add(first, first)
+			folds := syntax.Flags(from.Arg)&syntax.FoldCase != 0
+			for r := unicode.SimpleFold(first); folds && r != first; r = unicode.SimpleFold(r) {
 				in.add(r, r)
 			}
+			break
 		}
-		return
+		for i := 0; i < len(from.Rune); i += 2 {
+			in.add(from.Rune[i], from.Rune[i+1])
+		}
+	case syntax.InstRuneAny:
+		in.op = opRune
+		in.add(0, utf8.RuneSelf-1)
+	case syntax.InstRuneAnyNotNL:
+		in.op = opRune
+		in.add(0, '\n'-1)
+		in.add('\n'+1, utf8.RuneSelf-1)
+	case syntax.InstAlt, syntax.InstAltMatch:
+		in.op = opAlt
+	case syntax.InstEmptyWidth:
+		in.op = opAssert
+	case syntax.InstMatch:
+		in.op = opMatch
+	case syntax.InstFail:
+		in.op = opFail
 	}
-	for i := 0; i < len(from.Rune); i += 2 {
-		in.add(from.Rune[i], from.Rune[i+1])
-	}
+	return in
 }
 
 // add adds the ASCII characters of a range.
@@ -63,22 +68,6 @@ func (in *inst) add(low, high rune) {
 	for r := low; r <= high && r < utf8.RuneSelf; r++ {
 		in.ascii[r/32] |= 1 << (r % 32)
 	}
-}
-
-func opOf(op syntax.InstOp) op {
-	switch op {
-	case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-		return opRune
-	case syntax.InstAlt, syntax.InstAltMatch:
-		return opAlt
-	case syntax.InstEmptyWidth:
-		return opAssert
-	case syntax.InstMatch:
-		return opMatch
-	case syntax.InstFail:
-		return opFail
-	}
-	return opPass
 }
 
 // takes reports whether the instruction, which waits for a rune, takes this one.

@@ -12,12 +12,13 @@ type literal struct {
 // unitsPerByte is the work for a byte: each is compared twice at most, on average.
 const unitsPerByte = 3
 
-func newLiteral(text string) *literal {
+// Literal prepares the search for a text.
+func Literal(text string) *Pattern {
 	l := &literal{text: text, back: make([]int32, len(text)+1)}
 	for i := 1; i < len(text); i++ {
 		l.back[i+1] = int32(l.next(int(l.back[i]), text[i]))
 	}
-	return l
+	return &Pattern{literal: l}
 }
 
 // next is how much of the text has been found when c follows the first n bytes. These

@@ -1,9 +1,6 @@
 package pattern
 
-import (
-	"regexp/syntax"
-	"unicode/utf8"
-)
+import "regexp/syntax"
 
 // Pattern is a compiled pattern. It does not change.
 type Pattern struct {
@@ -15,9 +12,6 @@ type Pattern struct {
 	asserts  syntax.EmptyOp // all that it asks of positions: ^, $, \b and so on
 	auto     automaton
 }
-
-// Literal prepares the search for a text.
-func Literal(text string) *Pattern { return &Pattern{literal: newLiteral(text)} }
 
 // Compile prepares a regular expression in the syntax of package regexp. Its size
 // and depth must have been checked, as compiling recurses.
@@ -127,13 +121,4 @@ func between(before, after place) syntax.EmptyOp {
 		op |= syntax.EmptyEndLine
 	}
 	return op
-}
-
-// decode is the first rune of s, and its length. As in package regexp a byte that
-// is not UTF-8 is a U+FFFD.
-func decode(s string) (rune, int) {
-	if s[0] < utf8.RuneSelf {
-		return rune(s[0]), 1
-	}
-	return utf8.DecodeRuneInString(s)
 }

@@ -1,6 +1,9 @@
 package pattern
 
-import "regexp/syntax"
+import (
+	"regexp/syntax"
+	"unicode/utf8"
+)
 
 // simulation steps through a program along all its paths at once. Between two
 // runes it holds threads: the instructions that come next, before what they ask
@@ -24,7 +27,9 @@ func (s *simulation) run(p *Pattern, value string, units int) (found Result, lef
 	for {
 		after, r, size := edge, rune(-1), 0
 		if value != "" {
-			r, size = decode(value)
+			if r, size = rune(value[0]), 1; r >= utf8.RuneSelf {
+				r, size = utf8.DecodeRuneInString(value) // as in package regexp, U+FFFD if it is not UTF-8
+			}
 			after = p.placeOf(r)
 		}
 		found := s.close(p, before, after)

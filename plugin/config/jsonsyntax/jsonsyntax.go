@@ -22,36 +22,25 @@ type Mistake struct {
 // (RFC 8259) in UTF-8, whose objects and arrays nest at most maxDepth deep. It
 // reports false if there is none.
 func Find(text string, maxDepth int) (Mistake, bool) {
-	at, problem := invalidUTF8(text)
-	if problem == "" {
-		s := scanner{text: text, deepest: maxDepth}
-		for step := anyValue; step != nil; {
-			s.skipSpace()
-			step = step(&s)
+	s := scanner{text: text}
+	for s.pos < len(text) && s.problem == "" {
+		r, size := utf8.DecodeRuneInString(text[s.pos:])
+		if r == utf8.RuneError && size == 1 {
+			s.problem = message.Sprintf("byte 0x%02x is not UTF-8 (want JSON in UTF-8)", text[s.pos])
+			break
 		}
-		at, problem = s.pos, s.problem
+		s.pos += size
 	}
-	if problem == "" {
+	if s.problem == "" {
+		s.pos = 0
+		s.scan(maxDepth)
+	}
+	if s.problem == "" {
 		return Mistake{}, false
 	}
-	line, column := position(text, at)
-	return Mistake{Line: line, Column: column, Problem: problem}, true
-}
-
-// position is the line and the column of an offset.
-func position(text string, at int) (line, column int) {
-	before := text[:at]
+	before := text[:s.pos]
 	lineStart := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[lineStart:]) + 1
-}
-
-func invalidUTF8(text string) (at int, problem string) {
-	for at < len(text) {
-		r, size := utf8.DecodeRuneInString(text[at:])
-		if r == utf8.RuneError && size == 1 {
-			return at, message.Sprintf("byte 0x%02x is not UTF-8 (want JSON in UTF-8)", text[at])
-		}
-		at += size
-	}
-	return 0, ""
+	return Mistake{
+		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(before[lineStart:]) + 1, Problem: s.problem,
+	}, true
 }

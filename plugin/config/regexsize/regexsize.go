@@ -75,7 +75,8 @@ func parse(text string) (*syntax.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !measure(tree).fits() {
+	s := measure(tree)
+	if s.instructions > maxInstructions || s.branches > maxBranches || s.depth > maxTreeDepth {
 		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and " +
 			"alternatives)")
 	}
@@ -110,10 +111,6 @@ type size struct {
 	depth        int // of the syntax tree
 }
 
-func (s size) fits() bool {
-	return s.instructions <= maxInstructions && s.branches <= maxBranches && s.depth <= maxTreeDepth
-}
-
 func measure(re *syntax.Regexp) size {
 	var total size
 	for _, sub := range re.Sub {
@@ -129,7 +126,12 @@ func measure(re *syntax.Regexp) size {
 	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		total.instructions++
 	case syntax.OpRepeat:
-		return total.repeated(re.Min, re.Max)
+		// x{least,most} is as many copies. Those beyond least are optional, each within the one before.
+		// A most of -1 is x{least,}, one copy more.
+		optional := max(1, re.Max-re.Min)
+		total.instructions = total.instructions*(re.Min+optional) + optional
+		total.branches = total.branches*(re.Min+optional) + optional
+		total.depth += 2 * optional
 	case syntax.OpConcat: // nothing but its parts
 	default:
 		own := max(2, len(re.Sub)) // a group has two, alternatives as many as they are
@@ -137,16 +139,6 @@ func measure(re *syntax.Regexp) size {
 		total.branches += own
 	}
 	return total
-}
-
-// repeated is the size of x{least,most}: as many copies. Those beyond least are
-// optional, each within the one before. A most of -1 is x{least,}, one copy more.
-func (s size) repeated(least, most int) size {
-	optional := max(1, most-least)
-	s.instructions = s.instructions*(least+optional) + optional
-	s.branches = s.branches*(least+optional) + optional
-	s.depth += 2 * optional
-	return s
 }
 
 // re2Instructions is about what RE2 compiles to: of characters beyond ASCII each byte is
@@ -162,7 +154,17 @@ func re2Instructions(re *syntax.Regexp) int {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		n = wideRange
 	case syntax.OpCharClass:
-		n = classInstructions(re.Rune)
+		n = 0
+		for i := 0; i < len(re.Rune); i += 2 {
+			switch first, last := re.Rune[i], re.Rune[i+1]; {
+			case last < utf8.RuneSelf:
+				n++
+			case last-first >= 0x800:
+				n += wideRange
+			default:
+				n += 2
+			}
+		}
 	case syntax.OpConcat:
 		n = 0
 	}
@@ -177,17 +179,3 @@ func re2Instructions(re *syntax.Regexp) int {
 
 // wideRange is about what a range of characters takes that spans several leading bytes.
 const wideRange = 8
-
-func classInstructions(ranges []rune) (n int) {
-	for i := 0; i < len(ranges); i += 2 {
-		switch first, last := ranges[i], ranges[i+1]; {
-		case last < utf8.RuneSelf:
-			n++
-		case last-first >= 0x800:
-			n += wideRange
-		default:
-			n += 2
-		}
-	}
-	return n
-}

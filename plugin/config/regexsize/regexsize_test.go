@@ -62,7 +62,7 @@ func FuzzMeasure(f *testing.F) {
 			return
 		}
 		measured := measure(tree)
-		if !measured.fits() {
+		if Check(text) != nil {
 			return
 		}
 		simple := tree.Simplify()

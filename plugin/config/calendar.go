@@ -10,18 +10,8 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/message"
 )
 
-// longest is the length of a period, but for changes of the clock.
-func (p Period) longest() int64 {
-	switch p {
-	case Week:
-		return 7 * day
-	case Month:
-		return 31 * day
-	case Year:
-		return 366 * day
-	}
-	return day
-}
+// longest are the lengths of the periods, but for changes of the clock.
+var longest = [...]int64{Day: day, Week: 7 * day, Month: 31 * day, Year: 366 * day}
 
 // readWindow reads the window of a limit: a duration, or a calendar window with
 // its zone and start.
@@ -38,32 +28,35 @@ func (d *draftLimit) readWindow() {
 		return
 	}
 	d.spelled = v.json.Str
-	if i := slices.Index(periods, d.spelled); i >= 0 {
-		d.readCalendar(v, Period(i))
+	i := slices.Index(periods, d.spelled)
+	if i < 0 {
+		d.WindowMicros, _ = v.readDuration(f.low, f.high, "")
+		d.Window = FormatDuration(d.WindowMicros)
+		if d.has("timezone") || d.has("starts") {
+			d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
+				"timezone", "starts")
+		}
 		return
 	}
-	d.WindowMicros, _ = v.readDuration(f.low, f.high, "")
-	d.Window = FormatDuration(d.WindowMicros)
-	if d.has("timezone") || d.has("starts") {
-		d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
-			"timezone", "starts")
-	}
-}
 
-func (d *draftLimit) readCalendar(window value, period Period) {
+	period := Period(i)
 	if d.Algorithm != 0 && !d.Algorithm.HasCalendar() {
-		window.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %s)`,
-			window.shown(), d.Algorithm, quotedList(algorithmNames(algo.Algorithm.HasCalendar)))
+		v.mistake(`%s does not belong to %q (want a duration such as "30d", or the algorithm %s)`,
+			v.shown(), d.Algorithm, quotedList(algorithmNames(algo.Algorithm.HasCalendar)))
 	}
 	d.refuse("does not belong to a calendar window, which begins at a local midnight (remove it)", "anchor")
 	c := &Calendar{Period: period, Zone: "UTC"}
-	if v, ok := d.field("timezone"); ok {
-		c.Zone, ok = v.readText()
-		if ok && (!isZoneName(c.Zone) || v.r.checks.Zone != nil && !v.r.checks.Zone(c.Zone)) {
-			v.mistake(`%s is not a time zone (want an IANA name such as "Europe/Berlin")`, v.shown())
+	if zone, ok := d.field("timezone"); ok {
+		c.Zone, ok = zone.readText()
+		known, checks := len(c.Zone) <= maxZoneBytes, d.r.checks
+		for _, part := range strings.Split(c.Zone, "/") {
+			known = known && part != "" && isWord(part, "_+-")
+		}
+		if ok && (!known || checks.Zone != nil && !checks.Zone(c.Zone)) {
+			zone.mistake(`%s is not a time zone (want an IANA name such as "Europe/Berlin")`, zone.shown())
 		}
 	}
-	d.Calendar, d.WindowMicros = c, period.longest()
+	d.Calendar, d.WindowMicros = c, longest[period]
 	d.Window = d.spelled + ":" + c.Zone
 
 	starts, ok := d.field("starts")
@@ -117,13 +110,3 @@ var daysOfMonth = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 // Bound: bytes of a time zone's name. Beyond it, the configuration is refused. Protects the load of
 // a configuration.
 const maxZoneBytes = 64
-
-// isZoneName reports whether a name has the form of a zone's name.
-func isZoneName(name string) bool {
-	for _, part := range strings.Split(name, "/") {
-		if part == "" || !isWord(part, "_+-") {
-			return false
-		}
-	}
-	return len(name) <= maxZoneBytes
-}

@@ -172,8 +172,8 @@ var opFields = []field{
 // sourceFields say where a component's value comes from. Their order is that of Source.
 var sourceFields = []field{
 	{name: "header", kind: choice},
-	{name: "cookie", kind: choice, want: "the name of a cookie"},
-	{name: "query", kind: choice, want: "the name of a query parameter"},
+	{name: "cookie", kind: choice},
+	{name: "query", kind: choice},
 	{name: "client_ip", kind: choice, fields: prefixFields},
 	{name: "path", kind: choice, fields: segmentFields},
 	{name: "method", kind: choice},

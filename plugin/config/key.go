@@ -16,8 +16,45 @@ func readComponents(v value, f *field) []Component {
 func readComponent(v value) Component {
 	c := Component{V4Prefix: 32, V6Prefix: 128}
 	o := v.readObject(componentFields)
-	if name, v, ok := o.choice(); ok {
-		c.readSource(Source(placeOf(sourceFields, name)), v)
+	name, v, ok := o.choice()
+	if ok {
+		c.Source = Source(placeOf(sourceFields, name))
+	}
+	switch {
+	case !ok:
+	case c.Source == FromHeader:
+		c.Name, _ = v.readHeaderName()
+	case c.Source == FromCookie:
+		if c.Name, ok = v.readNonEmpty("the name of a cookie"); ok {
+			v.checkCookieName(c.Name)
+		}
+	case c.Source == FromQuery:
+		c.Name, _ = v.readNonEmpty("the name of a query parameter")
+	case c.Source == FromClientIP:
+		if v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
+			o := v.readObject(prefixFields)
+			c.V4Prefix, c.V6Prefix = int(o.number("v4_prefix")), int(o.number("v6_prefix"))
+		}
+	case c.Source == FromPath:
+		if v.trueOrObject(`{"segments": 2}`) {
+			c.Segments = int(v.readObject(segmentFields).number("segments"))
+		}
+	case c.Source == FromMethod || c.Source == FromHost || c.Source == FromBearer:
+		if is, ok := v.readBoolean(); ok && is == 0 {
+			v.mistake("false selects nothing (want true)")
+		}
+	case c.Source == FromMetadata || c.Source == FromProperty:
+		c.Path = readAttributePath(v)
+		if c.Source == FromProperty && len(c.Path) == 2 && c.Path[0] == "source" && c.Path[1] == "address" {
+			v.mistake(hasPort, PathText(c.Path))
+		}
+	case c.Source == FromConstant:
+		c.Value, _ = v.readText()
+	case c.Source == FromExpr:
+		c.Expr = readExpression(v, TextExpression)
+		if readsAddress(c.Expr) {
+			v.mistake(hasPort, v.shown())
+		}
 	}
 	// What is most likely a secret is hashed unless it is told.
 	hash, ok := o.field("hash")
@@ -53,46 +90,6 @@ func readComponent(v value) Component {
 // keyedHash is the word for a hash under a secret.
 const keyedHash = "keyed"
 
-// readSource reads the field that says where a component's value comes from.
-func (c *Component) readSource(source Source, v value) {
-	c.Source = source
-	switch source {
-	case FromHeader:
-		c.Name, _ = v.readHeaderName()
-	case FromCookie, FromQuery:
-		name, ok := v.readNonEmpty(sourceFields[source].want)
-		if ok && source == FromCookie {
-			v.checkCookieName(name)
-		}
-		c.Name = name
-	case FromClientIP:
-		if v.trueOrObject(`{"v4_prefix": 24, "v6_prefix": 64}`) {
-			o := v.readObject(prefixFields)
-			c.V4Prefix, c.V6Prefix = int(o.number("v4_prefix")), int(o.number("v6_prefix"))
-		}
-	case FromPath:
-		if v.trueOrObject(`{"segments": 2}`) {
-			c.Segments = int(v.readObject(segmentFields).number("segments"))
-		}
-	case FromMethod, FromHost, FromBearer:
-		if is, ok := v.readBoolean(); ok && is == 0 {
-			v.mistake("false selects nothing (want true)")
-		}
-	case FromMetadata, FromProperty:
-		c.Path = readAttributePath(v)
-		if source == FromProperty && len(c.Path) == 2 && c.Path[0] == "source" && c.Path[1] == "address" {
-			v.hasPort(PathText(c.Path))
-		}
-	case FromConstant:
-		c.Value, _ = v.readText()
-	case FromExpr:
-		c.Expr = readExpression(v, TextExpression)
-		if readsAddress(c.Expr) {
-			v.hasPort(v.shown())
-		}
-	}
-}
-
 // trueOrObject reports whether the value is an object, which the caller has to
 // read. Anything else but true is a mistake.
 func (v value) trueOrObject(example string) bool {
@@ -102,10 +99,8 @@ func (v value) trueOrObject(example string) bool {
 	return v.json.IsObject()
 }
 
-// hasPort reports a component that no key must have: the client's address with its port.
-func (v value) hasPort(shown string) {
-	v.mistake(`%s has the port, so that every connection would be an identity of its own (use "client_ip")`, shown)
-}
+// hasPort is the mistake of a component that is the client's address with its port.
+const hasPort = `%s has the port, so that every connection would be an identity of its own (use "client_ip")`
 
 // attributePath is the path of an Envoy attribute.
 var attributePath = field{

@@ -31,41 +31,29 @@ func readClasses(o object) *Classes {
 	return c
 }
 
-// checkGuarantee reports what a limit with a "guarantee" cannot be.
-func (d *draftLimit) checkGuarantee() {
-	if d.Per == nil && !d.has("per") {
-		d.mistake(`"guarantee" is in a limit without "per" (want "per": whom it guarantees its units)`)
-	}
-	if d.Algorithm != 0 && !d.mayGuarantee() {
-		d.mistake(`"guarantee" does not belong to %q (remove it, or use "token_bucket", "gcra")`, d.Algorithm.String())
-	}
-	if d.has("cost") {
-		d.mistake(`"guarantee" is in a limit with a "cost" (remove it: guarantee and pool take the rule's)`)
-	}
-}
-
 func (d *draftLimit) mayGuarantee() bool {
 	return d.Algorithm == algo.TokenBucket || d.Algorithm == algo.GCRA
 }
 
-// findPool finds the pool of the guarantee among limits, and reports whatever is not a pair.
-func findPool(drafts []draftLimit) {
+// checkLevels finds the pool of the guarantee among limits, and reports whatever is not a pair, and
+// levels that do not go with another limit.
+func (s scope) checkLevels(drafts []draftLimit) {
 	var guarantee, pool *draftLimit
-	pools := 0
+	pools, single := 0, true
 	for i := range drafts {
 		switch d := &drafts[i]; {
-		case d.Guarantee && guarantee != nil:
+		case d.Guarantee && guarantee != nil && single:
 			d.mistake(`there are several limits with "guarantee" beside each other (want it in one, as in %s)`, guarantee.path)
-			return
-		case d.Guarantee:
+			single = false
+		case d.Guarantee && single:
 			guarantee = d
-		case d.mayGuarantee() && !d.Steps && !d.has("per"):
+		case d.mayGuarantee() && !d.Guarantee && !d.Steps && !d.has("per"):
 			pool = d
 			pools++
 		}
 	}
 	switch {
-	case guarantee == nil:
+	case guarantee == nil || !single:
 	case pools != 1:
 		guarantee.mistake(`"guarantee" has %d pools beside it (want exactly one limit without "per" that is a `+
 			`"token_bucket" or "gcra")`, pools)
@@ -74,11 +62,7 @@ func findPool(drafts []draftLimit) {
 	default:
 		pool.Pool = true
 	}
-}
 
-// checkLevels reports levels among limits that they do not go with.
-func (s scope) checkLevels(drafts []draftLimit) {
-	findPool(drafts)
 	queue := ""
 	for i := range drafts {
 		if drafts[i].Queue {

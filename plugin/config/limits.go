@@ -61,7 +61,15 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		d.Cost = &cost
 	}
 	if d.Guarantee = o.is("guarantee"); d.Guarantee {
-		d.checkGuarantee()
+		if d.Per == nil && !o.has("per") {
+			o.mistake(`"guarantee" is in a limit without "per" (want "per": whom it guarantees its units)`)
+		}
+		if d.Algorithm != 0 && !d.mayGuarantee() {
+			o.mistake(`"guarantee" does not belong to %q (remove it, or use "token_bucket", "gcra")`, d.Algorithm.String())
+		}
+		if o.has("cost") {
+			o.mistake(`"guarantee" is in a limit with a "cost" (remove it: guarantee and pool take the rule's)`)
+		}
 	}
 	settle := s.rule.Settle
 	if d.isSlots() && d.Cost == nil && settle != nil && settle.Cost != nil {

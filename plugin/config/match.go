@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,7 +63,12 @@ func readMatch(o object) (m Match) {
 		}
 		names[name], header.Name = true, name
 	}
-	m.Query = readNamedMatches(o, "query", value.checkParameterName)
+	m.Query = readNamedMatches(o, "query", func(field value, name string) bool {
+		if name == "" {
+			field.mistake(`"" is not the name of a query parameter (want one such as "preview")`)
+		}
+		return name != ""
+	})
 	m.Cookies = readNamedMatches(o, "cookies", value.checkCookieName)
 	for _, element := range o.list("client_ip") {
 		if network, ok := readNetwork(element); ok {
@@ -176,8 +182,20 @@ func (v value) checkPath(op MatchOp, path string) {
 			}
 			reads = reads[:at]
 		}
+		// A dot segment may have parameters, "..;x". A prefix may end, and a suffix begin, in the middle of a segment.
+		segments := strings.Split(reads, "/")
+		if op == Suffix || op == Contains {
+			segments = segments[1:]
+		}
+		if n := len(segments); n > 0 && (op == Prefix || op == Contains) {
+			segments = segments[:n-1]
+		}
+		dots := slices.ContainsFunc(segments, func(segment string) bool {
+			name, _, _ := strings.Cut(segment, ";")
+			return name == "." || name == ".."
+		})
 		switch {
-		case hasDotSegment(op, reads):
+		case dots:
 			remedy = `the segments "." and ".." resolved`
 		case reads != path:
 			remedy = quoted(reads)
@@ -186,25 +204,6 @@ func (v value) checkPath(op MatchOp, path string) {
 		}
 	}
 	v.mistake("%s is not how a normalised path reads (want %s)", v.shown(), remedy)
-}
-
-// hasDotSegment reports whether a whole segment is "." or "..", with parameters ("..;x") or without.
-// A prefix may end, and a suffix begin, in the middle of a segment.
-func hasDotSegment(op MatchOp, path string) bool {
-	segments := strings.Split(path, "/")
-	first, last := 0, len(segments)
-	if op == Suffix || op == Contains {
-		first++
-	}
-	if op == Prefix || op == Contains {
-		last--
-	}
-	for i := first; i < last; i++ {
-		if name, _, _ := strings.Cut(segments[i], ";"); name == "." || name == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // readNetwork reads an address or a network (CIDR).

@@ -83,15 +83,6 @@ func (v value) checkCookieName(name string) bool {
 	return false
 }
 
-// checkParameterName reports a name that no query parameter can have.
-func (v value) checkParameterName(name string) bool {
-	if name != "" {
-		return true
-	}
-	v.mistake(`"" is not the name of a query parameter (want one such as "preview")`)
-	return false
-}
-
 // readHeaderName reads the name of a header and returns it in lower case.
 func (v value) readHeaderName() (string, bool) {
 	name, ok := v.readText()

@@ -29,28 +29,23 @@ func (v value) readObject(shape []field) object {
 	fields, _ := v.readEntries("an object")
 	o.there, o.fields = true, make([]entry, 0, len(fields))
 	for _, field := range fields {
-		if i := placeOf(shape, field.name); i >= 0 {
-			field.secret = shape[i].hidden
+		place, name := placeOf(shape, field.name), field.name
+		if place >= 0 {
+			field.secret = shape[place].hidden
 			o.fields = append(o.fields, field)
+		} else if v.r.found >= maxMistakes {
+			v.r.found++ // not shown: no work for its message
+		} else if field.path == "role" {
+			field.mistake("the plugin has no roles (want no such field; the bridge in Redis' cluster is bridge/bridge.wasm)")
+		} else if name == "only" && placeOf(shape, "over") >= 0 || name == "charge" && placeOf(shape, "set_headers") >= 0 {
+			field.mistake(`unknown field (want the limits that pay for a rule as "limits" of its "over": over.limits)`)
+		} else if meant, found := nearest(name, namesOf(shape)); found {
+			field.mistake("unknown field (did you mean %q?)", meant)
 		} else {
-			field.unknown(shape)
+			field.mistake("unknown field (want one of %s)", quotedList(namesOf(shape)))
 		}
 	}
 	return o
-}
-
-func (e entry) unknown(shape []field) {
-	if e.r.found >= maxMistakes {
-		e.r.found++ // not shown: no work for its message
-	} else if e.path == "role" {
-		e.mistake("the plugin has no roles (want no such field; the bridge in Redis' cluster is bridge/bridge.wasm)")
-	} else if e.name == "only" && placeOf(shape, "over") >= 0 || e.name == "charge" && placeOf(shape, "set_headers") >= 0 {
-		e.mistake(`unknown field (want the limits that pay for a rule as "limits" of its "over": over.limits)`)
-	} else if meant, found := nearest(e.name, namesOf(shape)); found {
-		e.mistake("unknown field (did you mean %q?)", meant)
-	} else {
-		e.mistake("unknown field (want one of %s)", quotedList(namesOf(shape)))
-	}
 }
 
 // row is a field's row in the reference.

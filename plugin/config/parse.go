@@ -61,11 +61,19 @@ func (c Checks) Parse(text []byte) (config *Config, err error) {
 // readConfig reads the fields of the top level.
 func readConfig(o object) *Config {
 	c := &Config{
-		Redis:    get(o, "redis", readRedis),
-		Failure:  readFailure(o.object("failure")),
-		Response: get(o, "response", readResponse),
-		Headers:  Headers{XRateLimit: !o.has("headers")},
+		Redis:   get(o, "redis", readRedis),
+		Headers: Headers{XRateLimit: !o.has("headers")},
 	}
+	failure := o.object("failure")
+	c.Failure.Mode, c.Failure.MaxPending = FailureMode(failure.number("mode")), failure.number("max_pending")
+	breaker, b := failure.object("breaker"), &c.Failure.Breaker
+	b.Failures = breaker.number("failures")
+	b.MinOpenMicros, b.MaxOpenMicros = breaker.number("min_open"), breaker.number("max_open")
+	if b.MinOpenMicros > b.MaxOpenMicros {
+		breaker.mistake(`"min_open" %q is above "max_open" %q (want at most that)`,
+			FormatDuration(b.MinOpenMicros), FormatDuration(b.MaxOpenMicros))
+	}
+	c.Response = get(o, "response", readResponse)
 	named := [...]*bool{&c.Headers.XRateLimit, &c.Headers.Draft}
 	for _, element := range o.list("headers") {
 		if place, ok := element.readWord(families); ok {

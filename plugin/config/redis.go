@@ -36,15 +36,3 @@ func readRedis(v value) *Redis {
 
 // String is the mode as configurations write it.
 func (m FailureMode) String() string { return failureModes[m] }
-
-func readFailure(o object) Failure {
-	f := Failure{Mode: FailureMode(o.number("mode")), MaxPending: o.number("max_pending")}
-	o = o.object("breaker")
-	b := &f.Breaker
-	b.Failures, b.MinOpenMicros, b.MaxOpenMicros = o.number("failures"), o.number("min_open"), o.number("max_open")
-	if b.MinOpenMicros > b.MaxOpenMicros {
-		o.mistake(`"min_open" %q is above "max_open" %q (want at most that)`,
-			FormatDuration(b.MinOpenMicros), FormatDuration(b.MaxOpenMicros))
-	}
-	return f
-}

@@ -22,14 +22,39 @@ func Sprintf(format string, args ...any) string {
 			}
 			v.width = v.width*10 + int(format[i]-'0')
 		}
-		switch {
-		case v.letter == '%':
+		if v.letter == '%' {
 			out = append(out, '%')
-		case len(args) == 0:
-			out = append(append(append(out, "%!"...), v.letter), "(MISSING)"...)
-		default:
-			out, args = v.append(out, args[0]), args[1:]
+			continue
 		}
+		if len(args) == 0 {
+			out = append(append(append(out, "%!"...), v.letter), "(MISSING)"...)
+			continue
+		}
+		switch a := args[0].(type) {
+		case string:
+			out = v.appendString(out, a)
+		case []byte:
+			out = v.appendString(out, string(a))
+		case error:
+			out = v.appendString(out, a.Error())
+		case interface{ String() string }:
+			out = v.appendString(out, a.String())
+		case int:
+			out = v.appendWhole(out, int64(a))
+		case int64:
+			out = v.appendWhole(out, a)
+		case rune:
+			if v.letter == 'q' {
+				out = strconv.AppendQuoteRune(out, a)
+			} else {
+				out = v.appendWhole(out, int64(a))
+			}
+		case byte:
+			out = v.appendWhole(out, int64(a))
+		default:
+			out = append(append(append(out, "%!"...), v.letter), "(UNKNOWN)"...)
+		}
+		args = args[1:]
 	}
 	return string(out)
 }
@@ -38,32 +63,6 @@ func Sprintf(format string, args ...any) string {
 type verb struct {
 	letter byte
 	width  int
-}
-
-// append appends an argument.
-func (v verb) append(dst []byte, arg any) []byte {
-	switch a := arg.(type) {
-	case string:
-		return v.appendString(dst, a)
-	case []byte:
-		return v.appendString(dst, string(a))
-	case error:
-		return v.appendString(dst, a.Error())
-	case interface{ String() string }:
-		return v.appendString(dst, a.String())
-	case int:
-		return v.appendWhole(dst, int64(a))
-	case int64:
-		return v.appendWhole(dst, a)
-	case rune:
-		if v.letter == 'q' {
-			return strconv.AppendQuoteRune(dst, a)
-		}
-		return v.appendWhole(dst, int64(a))
-	case byte:
-		return v.appendWhole(dst, int64(a))
-	}
-	return append(append(append(dst, "%!"...), v.letter), "(UNKNOWN)"...)
 }
 
 func (v verb) appendString(dst []byte, s string) []byte {

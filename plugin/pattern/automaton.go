@@ -53,7 +53,30 @@ func (a *automaton) run(value string, limit int) (found Result, read int) {
 
 // build makes the automaton of p, or none if it would be too large.
 func (a *automaton) build(p *Pattern) {
-	examples := a.classify(p)
+	// The ASCII characters of one class are the same to all instructions and assertions.
+	var newlines, words inst
+	for r := range rune(utf8.RuneSelf) {
+		switch p.placeOf(r) {
+		case newline:
+			newlines.add(r, r)
+		case word:
+			words.add(r, r)
+		}
+	}
+	a.split(&newlines)
+	a.split(&words)
+	for i := range p.insts {
+		if in := &p.insts[i]; in.op == opRune {
+			a.split(in)
+		}
+	}
+	var examples []rune // of each class
+	for r := range rune(utf8.RuneSelf) {
+		if int(a.classes[r]) == len(examples) {
+			examples = append(examples, r)
+		}
+	}
+
 	m := maker{width: len(examples) + 1, states: map[string]uint16{}}
 	var classes [places][]example // by the place that their characters are
 	for class, r := range examples {
@@ -95,33 +118,6 @@ func (a *automaton) build(p *Pattern) {
 		}
 	}
 	a.width, a.table = m.width, m.table
-}
-
-// classify divides the ASCII characters into classes, and returns an example of
-// each.
-func (a *automaton) classify(p *Pattern) (examples []rune) {
-	var newlines, words inst
-	for r := range rune(utf8.RuneSelf) {
-		switch p.placeOf(r) {
-		case newline:
-			newlines.add(r, r)
-		case word:
-			words.add(r, r)
-		}
-	}
-	a.split(&newlines)
-	a.split(&words)
-	for i := range p.insts {
-		if in := &p.insts[i]; in.op == opRune {
-			a.split(in)
-		}
-	}
-	for r := range rune(utf8.RuneSelf) {
-		if int(a.classes[r]) == len(examples) {
-			examples = append(examples, r)
-		}
-	}
-	return examples
 }
 
 // split divides each class into the characters that an instruction takes, and the

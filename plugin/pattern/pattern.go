@@ -101,24 +101,3 @@ func (p *Pattern) placeOf(r rune) place {
 	}
 	return other
 }
-
-// between is the assertions that hold between two places.
-func between(before, after place) syntax.EmptyOp {
-	op := syntax.EmptyNoWordBoundary
-	if (before == word) != (after == word) {
-		op = syntax.EmptyWordBoundary
-	}
-	switch before {
-	case edge:
-		op |= syntax.EmptyBeginText | syntax.EmptyBeginLine
-	case newline:
-		op |= syntax.EmptyBeginLine
-	}
-	switch after {
-	case edge:
-		op |= syntax.EmptyEndText | syntax.EmptyEndLine
-	case newline:
-		op |= syntax.EmptyEndLine
-	}
-	return op
-}

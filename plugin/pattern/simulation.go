@@ -67,7 +67,22 @@ func (s *simulation) begin(p *Pattern) {
 func (s *simulation) close(p *Pattern, before, after place) bool {
 	s.round++
 	s.runes = s.runes[:0]
-	holds := between(before, after)
+	holds := syntax.EmptyNoWordBoundary // the assertions that hold between the two places
+	if (before == word) != (after == word) {
+		holds = syntax.EmptyWordBoundary
+	}
+	switch before {
+	case edge:
+		holds |= syntax.EmptyBeginText | syntax.EmptyBeginLine
+	case newline:
+		holds |= syntax.EmptyBeginLine
+	}
+	switch after {
+	case edge:
+		holds |= syntax.EmptyEndText | syntax.EmptyEndLine
+	case newline:
+		holds |= syntax.EmptyEndLine
+	}
 	for _, pc := range s.threads {
 		if s.follow(p, pc, holds) {
 			return true

@@ -68,7 +68,18 @@ func parse(text string) (*syntax.Regexp, error) {
 	if len(text) > MaxBytes {
 		return nil, boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
 	}
-	if groupDepth(text) > maxGroups {
+	// Escaped parentheses and those in brackets count as groups, too.
+	depth, deepest := 0, 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(':
+			depth++
+			deepest = max(deepest, depth)
+		case ')':
+			depth = max(0, depth-1)
+		}
+	}
+	if deepest > maxGroups {
 		return nil, boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
@@ -85,22 +96,6 @@ func parse(text string) (*syntax.Regexp, error) {
 
 func boundError(format string, args ...any) error {
 	return BoundError(message.Sprintf(format, args...))
-}
-
-// groupDepth is an upper bound of how deep groups nest: it counts escaped
-// parentheses and those in brackets as groups too.
-func groupDepth(text string) int {
-	depth, deepest := 0, 0
-	for _, c := range []byte(text) {
-		switch c {
-		case '(':
-			depth++
-			deepest = max(deepest, depth)
-		case ')':
-			depth = max(0, depth-1)
-		}
-	}
-	return deepest
 }
 
 // size is an upper bound of what a regular expression compiles to, known before

@@ -64,37 +64,6 @@ func loadExamples(t *testing.T, name string, agree func([]byte)) int {
 	return len(blocks.FindAll(page, -1))
 }
 
-// TestEveryFieldIsDocumented holds that the reference names each field of the
-// schema, and that some example has it.
-func TestEveryFieldIsDocumented(t *testing.T) {
-	t.Parallel()
-	const reference = "../../docs/configuration.md"
-	page := string(readFiles(t, reference)[reference])
-	var root map[string]any
-	if err := json.Unmarshal(readFiles(t, "schema.json")["schema.json"], &root); err != nil {
-		t.Fatal(err)
-	}
-	fields := 0
-	walkSchema(root, "", func(node map[string]any, pointer string) {
-		properties, _ := node["properties"].(map[string]any)
-		if condition.MatchString(pointer) {
-			return
-		}
-		for name := range properties {
-			fields++
-			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {
-				t.Errorf("%s does not name %s of %s", reference, name, pointer)
-			}
-			if !strings.Contains(page, `"`+name+`":`) {
-				t.Errorf("%s has no example of %s of %s", reference, name, pointer)
-			}
-		}
-	})
-	if fields < 60 {
-		t.Errorf("only %d fields", fields)
-	}
-}
-
 // TestDocumentedErrors holds the messages that the page shows to be those
 // that are given.
 func TestDocumentedErrors(t *testing.T) {

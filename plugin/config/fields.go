@@ -133,7 +133,7 @@ var ruleFields = []field{
 	{name: "headers", kind: boolean, byDefault: 1},
 }
 
-// limitsField is a list of limits, of a rule, a tier or "over".
+// limitsField is any list of limits.
 var limitsField = field{
 	name: "limits", kind: list, low: 1, high: algo.MaxLimits, plural: "limits",
 	want: `at least one limit such as {"algorithm": "gcra", "limit": 10, "window": "1s"}`,
@@ -141,7 +141,7 @@ var limitsField = field{
 
 var overFields = []field{
 	{name: "set_headers", kind: entries, want: `an object such as {"x-quota": "over"}`},
-	limitsField,
+	{name: "limits", kind: list, low: 1, high: maxOverLimits},
 }
 
 var matchFields = []field{

@@ -1,12 +1,16 @@
 package config
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // tables are the tables of fields, each with its place in the schema and with what its
@@ -16,55 +20,36 @@ var tables = []struct {
 	fields         []field
 }{
 	{"", "", topFields},
-	{"/$defs/redis", "redis.", redisFields},
-	{"/$defs/failure", "failure.", failureFields},
-	{"/$defs/failure/properties/breaker", "failure.breaker.", breakerFields},
-	{"/$defs/response", "response.", responseFields},
-	{"/properties/deny_cache", "-", denyCacheFields},
-	{"/properties/top_offenders", "-", topOffendersFields},
-	{"/properties/quota", "quota.", quotaFields},
-	{"/$defs/rule", "rules.", ruleFields},
-	{"/$defs/match", "rules.match.", matchFields},
-	{"/$defs/match/properties/path/oneOf/1", "rules.match.path.", opFields},
-	{"/$defs/match/properties/host/oneOf/1", "-", opFields},
-	{"/$defs/matcher/oneOf/1", "-", opFields},
-	{"/$defs/component", "rules.key.", componentFields},
-	{"/$defs/component/properties/client_ip/oneOf/1", "-", prefixFields},
-	{"/$defs/component/properties/path/oneOf/1", "-", segmentFields},
-	{"/$defs/cost/oneOf/1", "rules.cost.", costFields},
-	{"/$defs/settle", "rules.settle.", settleFields},
-	{"/$defs/settle/properties/cost", "rules.settle.cost.", settleCostFields},
-	{"/$defs/settle/properties/missing/oneOf/1", "rules.settle.missing.", missingFields},
-	{"/$defs/penalty", "rules.penalty.", penaltyFields},
-	{"/$defs/over", "rules.over.", overFields},
-	{"/$defs/limit", "rules.limits.", limitFields},
-	{"/$defs/requestUnits", "rules.limits.limit.", unitsFields},
-	{"/$defs/limit/properties/lease", "rules.limits.lease.", leaseFields},
-	{"/$defs/limit/properties/ceiling", "rules.limits.ceiling.", ceilingFields},
-	{"/$defs/rule/properties/limits_by", "rules.limits_by.", tierFields},
+	{"$defs.redis", "redis.", redisFields},
+	{"$defs.failure", "failure.", failureFields},
+	{"$defs.failure.properties.breaker", "failure.breaker.", breakerFields},
+	{"$defs.response", "response.", responseFields},
+	{"properties.deny_cache", "-", denyCacheFields},
+	{"properties.top_offenders", "-", topOffendersFields},
+	{"properties.quota", "quota.", quotaFields},
+	{"$defs.rule", "rules.", ruleFields},
+	{"$defs.match", "rules.match.", matchFields},
+	{"$defs.match.properties.path.oneOf.1", "rules.match.path.", opFields},
+	{"$defs.match.properties.host.oneOf.1", "-", opFields},
+	{"$defs.matcher.oneOf.1", "-", opFields},
+	{"$defs.component", "rules.key.", componentFields},
+	{"$defs.component.properties.client_ip.oneOf.1", "-", prefixFields},
+	{"$defs.component.properties.path.oneOf.1", "-", segmentFields},
+	{"$defs.cost.oneOf.1", "rules.cost.", costFields},
+	{"$defs.settle", "rules.settle.", settleFields},
+	{"$defs.settle.properties.cost", "rules.settle.cost.", settleCostFields},
+	{"$defs.settle.properties.missing.oneOf.1", "rules.settle.missing.", missingFields},
+	{"$defs.penalty", "rules.penalty.", penaltyFields},
+	{"$defs.over", "rules.over.", overFields},
+	{"$defs.limit", "rules.limits.", limitFields},
+	{"$defs.requestUnits", "rules.limits.limit.", unitsFields},
+	{"$defs.limit.properties.lease", "rules.limits.lease.", leaseFields},
+	{"$defs.limit.properties.ceiling", "rules.limits.ceiling.", ceilingFields},
+	{"$defs.rule.properties.limits_by", "rules.limits_by.", tierFields},
 }
 
-// schemaAt is the part of the schema that a pointer names.
-func schemaAt(t *testing.T, pointer string) map[string]any {
-	t.Helper()
-	var node any
-	if err := json.Unmarshal(readFiles(t, "schema.json")["schema.json"], &node); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range strings.Split(pointer, "/")[1:] {
-		switch at := node.(type) {
-		case map[string]any:
-			node = at[step]
-		case []any:
-			node = at[step[0]-'0']
-		}
-	}
-	object, ok := node.(map[string]any)
-	if !ok {
-		t.Fatalf("the schema has no object at %s", pointer)
-	}
-	return object
-}
+// place is where the schema has a field of a table.
+func place(table, field string) string { return strings.TrimPrefix(table+".properties."+field, ".") }
 
 // shownDefault is a row's default as JSON has it; "" if it has none that a schema or a
 // page would name.
@@ -86,67 +71,98 @@ func (f *field) shownDefault() string {
 	return ""
 }
 
-// checkNode compares a field of the schema with its row.
-func (f *field) checkNode(t *testing.T, at string, node map[string]any) {
-	t.Helper()
-	check(t, at+": default", defaultIn(node), f.shownDefault())
+// facts are what the schema says of a field's values, by keyword.
+func (f *field) facts() map[string]string {
 	switch f.kind {
 	case integer:
-		check(t, at+": bounds", []any{node["minimum"], node["maximum"]}, []any{float64(f.low), float64(f.high)})
+		return map[string]string{"type": `"integer"`, "minimum": fmt.Sprint(f.low), "maximum": fmt.Sprint(f.high)}
 	case duration:
-		if either, ok := node["anyOf"].([]any); ok && f.orZero != "" {
-			node = either[0].(map[string]any)
-		}
-		check(t, at+": form", node["$ref"], any("#/$defs/duration"))
+		return map[string]string{"$ref": `"#/$defs/duration"`}
 	case boolean:
-		check(t, at+": type", node["type"], any("boolean"))
-	case plainText:
-		check(t, at+": type", node["type"], any("string"))
+		return map[string]string{"type": `"boolean"`}
+	case plainText, percentage:
+		return map[string]string{"type": `"string"`}
 	case word:
-		if either, ok := node["oneOf"].([]any); ok && f.fields != nil {
-			node = either[0].(map[string]any)
+		return map[string]string{"enum": "[" + quotedList(f.words) + "]"}
+	case entries:
+		return map[string]string{"type": `"object"`}
+	case list:
+		facts := map[string]string{"type": `"array"`}
+		if f.low > 0 {
+			facts["minItems"] = fmt.Sprint(f.low)
 		}
-		check(t, at+": words", fmt.Sprint(node["enum"]), fmt.Sprint(f.words))
+		if f.high > 0 {
+			facts["maxItems"] = fmt.Sprint(f.high)
+		}
+		return facts
+	}
+	return nil
+}
+
+// schema is schema.json, whose facts are written anew.
+type schema struct {
+	t    *testing.T
+	text string
+}
+
+// set has a fact stand at a path, where another may stand now: what describes a field is written by hand.
+func (s *schema) set(path, fact string) {
+	s.t.Helper()
+	is := gjson.Get(s.text, path)
+	if !is.Exists() {
+		s.t.Errorf("schema.json has no %s (want %s)", path, fact)
+		return
+	}
+	s.text = s.text[:is.Index] + fact + s.text[is.Index+len(is.Raw):]
+}
+
+// set has the facts of a row stand in a table's part of the schema.
+func (f *field) set(s *schema, table string) {
+	s.t.Helper()
+	at := place(table, f.name)
+	if gjson.Get(s.text, at).Get("$ref").String() == "#/$defs/limits" {
+		return
+	}
+	if byDefault := f.shownDefault(); byDefault != "" && at != "$defs.rule.properties.failure" {
+		s.set(at+".default", byDefault)
+	}
+	for _, either := range []string{".anyOf.0", ".oneOf.0"} {
+		if gjson.Get(s.text, at+either).Exists() {
+			at += either
+		}
+	}
+	for keyword, fact := range f.facts() {
+		s.set(at+"."+keyword, fact)
 	}
 }
 
-func defaultIn(node map[string]any) string {
-	if node["default"] == nil {
-		return ""
-	}
-	text, _ := json.Marshal(node["default"])
-	return string(text)
-}
-
-// beyondRows are defaults in the schema of fields that functions of their own read.
-var beyondRows = []kind{special, choice, inner, plainText, list, entries}
-
-// TestSchemaHasTheFields holds the schema to the tables: the same fields, with the same
-// bounds, words and defaults, and the same ones required.
-func TestSchemaHasTheFields(t *testing.T) {
+// TestSchema writes into the schema what the rows say: the same fields, with the same bounds, words and
+// defaults, and the same ones required.
+func TestSchema(t *testing.T) {
 	t.Parallel()
+	s := &schema{t, string(readFiles(t, "schema.json")["schema.json"])}
 	for _, table := range tables {
-		object := schemaAt(t, table.schema)
-		properties := object["properties"].(map[string]any)
-		names := slices.Sorted(slices.Values(namesOf(table.fields)))
-		check(t, table.schema+": fields", slices.Sorted(maps.Keys(properties)), names)
-		var required []string
+		var required, names []string
 		for i := range table.fields {
 			f := &table.fields[i]
-			if f.need != "" {
+			f.set(s, table.schema)
+			names = append(names, f.name)
+			// Some of a limit's fields depend on the algorithm.
+			if f.need != "" && !(table.schema == "$defs.limit" && slices.Contains([]string{"window", "max_wait"}, f.name)) {
 				required = append(required, f.name)
 			}
-			if !slices.Contains(beyondRows, f.kind) && table.schema+"/"+f.name != "/$defs/rule/failure" {
-				f.checkNode(t, table.schema+"/"+f.name, properties[f.name].(map[string]any))
+		}
+		if at := strings.TrimPrefix(table.schema+".required", "."); required != nil {
+			s.set(at, "["+quotedList(required)+"]")
+		}
+		gjson.Get(s.text, strings.TrimPrefix(table.schema+".properties", ".")).ForEach(func(name, _ gjson.Result) bool {
+			if !slices.Contains(names, name.Str) {
+				t.Errorf("schema.json has %s, which has no row", place(table.schema, name.Str))
 			}
-		}
-		switch table.schema {
-		case "/$defs/limit": // these depend on the algorithm
-			required = slices.DeleteFunc(required, func(name string) bool { return name == "window" || name == "max_wait" })
-		}
-		all, _ := object["required"].([]any)
-		check(t, table.schema+": required", fmt.Sprint(all), fmt.Sprint(required))
+			return true
+		})
 	}
+	testenv.Golden(t, "schema.json", s.text)
 }
 
 // otherwise is the reference's text about a few fields, in place of their row.
@@ -161,41 +177,47 @@ var otherwise = map[string]struct{ byDefault, bounds string }{
 // sections have a section of the reference and no row.
 var sections = []string{"rules", "redis", "failure", "quota"}
 
-// TestReferenceHasTheFields holds docs/configuration.md to the tables: a row for each
-// field, with its default and its bounds, and no other.
-func TestReferenceHasTheFields(t *testing.T) {
+// bounds are how a row of the reference spells the bounds of a number or of a duration.
+var bounds = regexp.MustCompile("(`[0-9a-z]+`|[0-9]+) to (`[0-9a-z]+`|[0-9]+|the (limit's capacity|window))|at least 1")
+
+// TestReference writes into docs/configuration.md what the rows say: a row for each field, with its default and
+// its bounds, and no other. Each field has an example.
+func TestReference(t *testing.T) {
 	t.Parallel()
 	const reference = "../../docs/configuration.md"
 	page := string(readFiles(t, reference)[reference])
 	rows := 0
 	for _, table := range tables {
-		if table.anchor == "-" {
-			continue
-		}
 		for i := range table.fields {
 			f := &table.fields[i]
+			if !strings.Contains(page, "`"+f.name+"`") && !strings.Contains(page, "."+f.name+"`") {
+				t.Errorf("%s does not name %s", reference, f.name)
+			}
+			if !strings.Contains(page, `"`+f.name+`":`) {
+				t.Errorf("%s has no example of %s", reference, f.name)
+			}
 			anchor := table.anchor + f.name
-			_, row, ok := strings.Cut(page, `| <a id="`+anchor+`"></a>`)
-			row, _, _ = strings.Cut(row, "\n")
-			if slices.Contains(sections, anchor) {
+			if table.anchor == "-" || slices.Contains(sections, anchor) {
 				continue
 			}
-			if rows++; !ok {
+			rows++
+			before, rest, ok := strings.Cut(page, `| <a id="`+anchor+`"></a>`)
+			if !ok {
 				t.Errorf("%s has no row for %s", reference, anchor)
 				continue
 			}
-			f.checkRow(t, anchor, row)
+			row, after, _ := strings.Cut(rest, "\n")
+			page = before + `| <a id="` + anchor + `"></a>` + f.shownIn(t, anchor, row) + "\n" + after
 		}
 	}
-	if shown := strings.Count(page, `| <a id="`); shown != rows {
-		t.Errorf("%s has %d rows, want %d", reference, shown, rows)
-	}
+	testenv.Same(t, "rows", strings.Count(page, `| <a id="`), rows)
+	testenv.Golden(t, reference, page)
 }
 
-// checkRow compares a row of the reference with the field's.
-func (f *field) checkRow(t *testing.T, anchor, row string) {
+// shownIn is a row of the reference with the field's default and bounds.
+func (f *field) shownIn(t *testing.T, anchor, row string) string {
 	t.Helper()
-	byDefault, bounds := "", ""
+	byDefault, span, other := "", "", otherwise[anchor]
 	if f.need != "" {
 		byDefault = "required"
 	} else if shown := f.shownDefault(); shown != "" {
@@ -203,21 +225,22 @@ func (f *field) checkRow(t *testing.T, anchor, row string) {
 	}
 	switch f.kind {
 	case integer:
-		bounds = fmt.Sprintf("%d to %d", f.low, f.high)
+		span = fmt.Sprintf("%d to %d", f.low, f.high)
 	case duration:
-		bounds = fmt.Sprintf("`%s` to `%s`", FormatDuration(f.low), FormatDuration(f.high))
+		span = fmt.Sprintf("`%s` to `%s`", FormatDuration(f.low), FormatDuration(f.high))
 	}
-	other := otherwise[anchor]
-	if other.byDefault != "" {
-		byDefault = other.byDefault
+	byDefault, span = cmp.Or(other.byDefault, byDefault), cmp.Or(other.bounds, span)
+	if cells := strings.Split(row, "|"); byDefault != "" {
+		cells[1] = " " + byDefault + " "
+		row = strings.Join(cells, "|")
 	}
-	if other.bounds != "" {
-		bounds = other.bounds
+	if span == "" {
+		return row
 	}
-	if got := strings.TrimSpace(strings.Split(row, "|")[1]); byDefault != "" && got != byDefault {
-		t.Errorf("%s: the default is %s, want %s", anchor, got, byDefault)
+	at := bounds.FindStringIndex(row)
+	if at == nil {
+		t.Errorf("%s does not say %s", anchor, span)
+		return row
 	}
-	if !strings.Contains(row, bounds) {
-		t.Errorf("%s: %s does not say %s", anchor, row, bounds)
-	}
+	return row[:at[0]] + span + row[at[1]:]
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/webhook"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -200,57 +202,22 @@ func expectSaid(t *testing.T, v verdict, printed string) {
 	}
 }
 
-// wholes complete the parts in plugin/config/testdata/invalid to configurations.
-var wholes = map[string]string{
-	"config":    `%s`,
-	"fields":    `{"rules": [{"name": "r", "limits": [` + aLimit + `]}], %s`,
-	"rule":      `{"rules": [%s]}`,
-	"limits":    `{"rules": [{"name": "r", "limits": %s}]}`,
-	"limit":     `{"rules": [{"name": "r", "limits": [%s]}]}`,
-	"match":     `{"rules": [{"name": "r", "limits": [` + aLimit + `], "match": %s}]}`,
-	"component": `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": [%s]}]}`,
-	"penalty":   `{"rules": [{"name": "r", "limits": [` + aLimit + `], "penalty": %s}]}`,
-	"settle":    `{"rules": [{"name": "r", "limits": [` + aLimit + `], "settle": %s}]}`,
-	"cost":      `{"rules": [{"name": "r", "limits": [` + aLimit + `], "cost": %s}]}`,
-}
-
-// wholeExampleOf is the configuration that an example is a part of.
-func wholeExampleOf(t *testing.T, example map[string]json.RawMessage) string {
-	t.Helper()
-	for kind, format := range wholes {
-		part, ok := example[kind]
-		switch {
-		case ok && kind == "fields":
-			return fmt.Sprintf(format, strings.TrimPrefix(string(part), "{"))
-		case ok:
-			return fmt.Sprintf(format, part)
-		}
-	}
-	t.Fatalf("what is %v?", example)
-	return ""
-}
-
 // TestWebhookRefusesAllMistakes puts every configuration that the tests of the parser know as wrong
 // into a WasmPlugin. The webhook must refuse it with the words of validate.
 func TestWebhookRefusesAllMistakes(t *testing.T) {
 	t.Parallel()
 	w := startWebhook(t)
-	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "plugin/config/testdata/invalid/*.json"))
+	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "plugin/config/testdata/*.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var examples []map[string]json.RawMessage
-		if err := json.Unmarshal(text, &examples); err != nil {
-			t.Fatal(err)
-		}
-		for _, example := range examples {
-			config := wholeExampleOf(t, example)
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+			config, ok := testenv.WholeConfig(d.Cmd, d.Input)
+			if !ok {
+				t.Fatalf("%s: what is %q?", d.Pos, d.Cmd)
+			}
 			count++
 			object := wasmPlugin(config)
 			v := w.review(t, "CREATE", "WasmPlugin", object, "null")
@@ -261,7 +228,8 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 			if r.code != console.Done {
 				expectSaid(t, v, r.out)
 			}
-		}
+			return d.Expected
+		})
 	}
 	if count < 300 {
 		t.Errorf("only %d configurations", count)

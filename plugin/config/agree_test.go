@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -283,10 +284,12 @@ func FuzzParse(f *testing.F) {
 	for _, text := range readFiles(f, "testdata/valid/*.json") {
 		f.Add(text)
 	}
-	for _, file := range readFiles(f, "testdata/invalid/*.json") {
-		for _, e := range invalidExamples(f, file) {
-			f.Add(e.text)
-		}
+	for name := range readFiles(f, "testdata/*.txt") {
+		datadriven.RunTestAny(f, name, func(_ testing.TB, d *datadriven.TestData) string {
+			text, _ := whole(d.Cmd, []byte(d.Input))
+			f.Add(text)
+			return d.Expected
+		})
 	}
 	f.Add([]byte(nested(maxNesting)))
 	schema := compileSchema(f)

@@ -2,44 +2,29 @@ package config
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/ipaddr"
 )
 
 const aLimit = `{"algorithm": "gcra", "limit": 10, "window": "1s"}`
 
-// wholes make a configuration of a part of one, by what the part is.
-var wholes = map[string]string{
-	"config":    `%s`,
-	"rule":      `{"rules": [%s]}`,
-	"limits":    `{"rules": [{"name": "r", "limits": %s}]}`,
-	"limit":     `{"rules": [{"name": "r", "limits": [%s]}]}`,
-	"match":     `{"rules": [{"name": "r", "limits": [` + aLimit + `], "match": %s}]}`,
-	"key":       `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": %s}]}`,
-	"component": `{"rules": [{"name": "r", "limits": [` + aLimit + `], "key": [%s]}]}`,
-	"penalty":   `{"rules": [{"name": "r", "limits": [` + aLimit + `], "penalty": %s}]}`,
-	"settle":    `{"rules": [{"name": "r", "limits": [` + aLimit + `], "settle": %s}]}`,
-	"cost": `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}], ` +
-		`"cost": %s}]}`,
-}
-
-// whole completes a part to a configuration. Of kind "fields" it is an object
-// of top-level fields.
+// whole completes a part to a configuration.
 func whole(kind string, part []byte) ([]byte, bool) {
-	if kind == "fields" {
-		fields, ok := bytes.CutPrefix(bytes.TrimSpace(part), []byte("{"))
-		return fmt.Appendf(nil, `{"rules": [{"name": "r", "limits": [%s]}], %s`, aLimit, fields), ok
-	}
-	format, ok := wholes[kind]
-	return fmt.Appendf(nil, format, part), ok
+	text, ok := testenv.WholeConfig(kind, string(part))
+	return []byte(text), ok
 }
 
 func compileSchema(t testing.TB) *jsonschema.Schema {
@@ -88,61 +73,34 @@ func TestValidExamples(t *testing.T) {
 	}
 }
 
-// invalidExample is one element of testdata/invalid/*.json: a part of a
-// configuration under what it is, and all that is wrong with it.
-type invalidExample struct {
-	text     []byte
-	mistakes []string
-	// beyondSchema names what a schema cannot express, where the example is
-	// wrong in no other way.
-	beyondSchema string
-}
-
-func invalidExamples(t testing.TB, file []byte) []invalidExample {
-	t.Helper()
-	var elements []map[string]json.RawMessage
-	if err := json.Unmarshal(file, &elements); err != nil {
-		t.Fatal(err)
-	}
-	var examples []invalidExample
-	for i, element := range elements {
-		var e invalidExample
-		for kind, part := range element {
-			var err error
-			switch kind {
-			case "mistakes":
-				err = json.Unmarshal(part, &e.mistakes)
-			case "beyond_schema":
-				err = json.Unmarshal(part, &e.beyondSchema)
-			default:
-				var ok bool
-				if e.text, ok = whole(kind, part); !ok {
-					err = fmt.Errorf("what is %q?", kind)
-				}
-			}
-			if err != nil {
-				t.Fatalf("example %d: %v", i, err)
-			}
-		}
-		examples = append(examples, e)
-	}
-	return examples
-}
-
-// TestInvalidExamples holds every message, and that the schema refuses the same
-// but for what it cannot express.
-func TestInvalidExamples(t *testing.T) {
+// TestParse plays testdata/*.txt: each command is what a part of a configuration is, its input is
+// the part, and its output is what is wrong with it, or else what is read. A schema cannot express
+// some mistakes. "go test ./plugin/config -run TestParse -rewrite" renews the outputs.
+func TestParse(t *testing.T) {
 	t.Parallel()
 	schema := compileSchema(t)
-	for name, file := range readFiles(t, "testdata/invalid/*.json") {
-		for _, e := range invalidExamples(t, file) {
-			if got := mistakeLines(e.text); !slices.Equal(got, e.mistakes) {
-				t.Errorf("%s: %s\ngot\n%s\nwant\n%s", name, e.text, strings.Join(got, "\n"), strings.Join(e.mistakes, "\n"))
-			}
-			if refused := validate(schema, e.text) != nil; refused != (e.beyondSchema == "") {
-				t.Errorf("%s: %s\nrefused by the schema: %v, beyond it: %q", name, e.text, refused, e.beyondSchema)
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(readFiles(t, "testdata/*.txt"))) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			datadriven.RunTest(t, name, func(t *testing.T, d *datadriven.TestData) string {
+				text, ok := whole(d.Cmd, []byte(d.Input))
+				if !ok {
+					t.Fatalf("%s: what is %q?", d.Pos, d.Cmd)
+				}
+				c, err := Parse(text)
+				refused := validate(schema, text)
+				if err == nil && refused != nil {
+					t.Errorf("%s: the schema refuses it: %v", d.Pos, refused)
+				}
+				if err == nil {
+					return strings.Join(readAs(d.Cmd, c), "\n")
+				}
+				lines := mistakeLines(text)
+				if refused == nil {
+					lines = append(lines, "(the schema accepts it)")
+				}
+				return strings.Join(lines, "\n")
+			})
+		})
 	}
 }
 
@@ -156,4 +114,98 @@ func mistakeLines(text []byte) []string {
 		lines = append(lines, strings.TrimPrefix(mistake.String(), "sluice: "))
 	}
 	return lines
+}
+
+// readAs shows what a part of a configuration is read as, in lines.
+func readAs(kind string, c *Config) (lines []string) {
+	r := &c.Rules[0]
+	part := map[string]any{
+		"limits": r.Limits, "limit": r.Limits, "match": r.Match, "key": r.Key, "component": r.Key, "penalty": r.Penalty,
+		"settle": r.Settle, "cost": r.Cost, "rule": c.Rules,
+	}[kind]
+	if kind == "fields" || kind == "config" {
+		top := *c
+		top.Rules = defaults[reflect.TypeFor[Config]()].(Config).Rules
+		lines = showFields(reflect.ValueOf(top))
+	}
+	switch kind {
+	case "fields":
+		return lines
+	case "config":
+		part = c.Rules
+	}
+	if v := reflect.ValueOf(part); v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			lines = append(lines, show(v.Index(i)))
+		}
+		return lines
+	}
+	return append(lines, show(reflect.ValueOf(part)))
+}
+
+// defaults are what is not shown of some types, and words the values of others.
+var (
+	defaults = map[reflect.Type]any{
+		reflect.TypeFor[Config](): func() Config {
+			c, err := Parse([]byte(`{"rules": [{"name": "r", "limits": [` + aLimit + `]}]}`))
+			if err != nil {
+				panic(err)
+			}
+			return *c
+		}(),
+		reflect.TypeFor[Component](): Component{V4Prefix: 32, V6Prefix: 128},
+	}
+	words = map[reflect.Type][]string{
+		reflect.TypeFor[Mode]():           modes,
+		reflect.TypeFor[Period]():         periods,
+		reflect.TypeFor[MatchOp]():        namesOf(opFields),
+		reflect.TypeFor[Source]():         namesOf(sourceFields),
+		reflect.TypeFor[ExpressionKind](): {"bool", "text", "number"},
+	}
+)
+
+// show writes a value as Go has it, without what is as by default.
+func show(v reflect.Value) string {
+	if names := words[v.Type()]; names != nil {
+		return names[v.Uint()]
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return "nil"
+		}
+		return show(v.Elem())
+	case reflect.Slice, reflect.Array:
+		var all []string
+		for i := range v.Len() {
+			all = append(all, show(v.Index(i)))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case reflect.Struct:
+		if prefix, ok := v.Interface().(ipaddr.Prefix); ok {
+			return fmt.Sprintf("%s/%d", prefix.Addr.AppendTo(nil), prefix.Bits)
+		}
+		return "{" + strings.Join(showFields(v), ", ") + "}"
+	case reflect.String:
+		return fmt.Sprintf("%q", v.Interface())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func showFields(v reflect.Value) (all []string) {
+	byDefault := reflect.Zero(v.Type())
+	if other, ok := defaults[v.Type()]; ok {
+		byDefault = reflect.ValueOf(other)
+	}
+	for i := range v.NumField() {
+		field, at := v.Type().Field(i), v.Field(i)
+		switch {
+		case reflect.DeepEqual(at.Interface(), byDefault.Field(i).Interface()):
+		case field.Anonymous:
+			all = append(all, showFields(at)...)
+		default:
+			all = append(all, field.Name+": "+show(at))
+		}
+	}
+	return all
 }

@@ -41,18 +41,6 @@ func TestChecksExpressions(t *testing.T) {
 	check(t, "compiled", compiled, []string{"1 +", "bad", "request.id", "true"})
 }
 
-func TestExpressions(t *testing.T) {
-	t.Parallel()
-	c := mustParse(t, "config", strings.ReplaceAll(withExpressions, "2000000", "2"))
-	check(t, "expressions", c.Expressions, []Expression{
-		{Path: "rules[0].match.expr", Text: "1 +", Kind: BoolExpression},
-		{Path: "rules[0].match.not.expr", Text: "true", Kind: BoolExpression},
-		{Path: "rules[1].key[1].expr", Text: "1 +", Kind: TextExpression},
-		{Path: "rules[1].cost.expr", Text: "bad", Kind: NumberExpression},
-		{Path: "rules[1].limits_by.source.expr", Text: "request.id", Kind: TextExpression},
-	})
-}
-
 func TestLongExpressions(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxExpressionBytes)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func mustParse(t *testing.T, kind, part string) *Config {
@@ -53,89 +52,6 @@ func TestDefaults(t *testing.T) {
 			}},
 		}},
 	})
-}
-
-func TestTopLevelFields(t *testing.T) {
-	t.Parallel()
-	least := mustParse(t, "limit", aLimit)
-	testenv.Same(t, "redis by default", least.Redis, nil)
-	testenv.Same(t, "response by default", least.Response, nil)
-	testenv.Same(t, "top_offenders by default", least.TopOffenders, nil)
-	full := mustParse(t, "fields", `{
-		"redis": {"cluster": "c", "key_prefix": "p:x", "timeout": "1m", "username": "u", "password": "p", "password_env": "",
-			"database": 2147483647, "max_stream_age": "1h"},
-		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "1ms", "max_open": "1d"},
-			"max_pending": 1000000000},
-		"deny_cache": {"size": 0},
-		"top_offenders": {"size": 7, "interval": "1s"}}`)
-	check(t, "redis", full.Redis, &Redis{
-		Cluster: "c", KeyPrefix: "p:x", TimeoutMicros: 60_000_000, MaxStreamAgeMicros: 3_600_000_000,
-		Username: "u", Password: "p", Database: 2147483647,
-	})
-	check(t, "failure", full.Failure, Failure{
-		Mode: FailLocal, MaxPending: 1_000_000_000,
-		Breaker: Breaker{Failures: 1, MinOpenMicros: 1_000, MaxOpenMicros: 86_400_000_000},
-	})
-	check(t, "deny_cache", full.DenyCacheSize, 0)
-	check(t, "top_offenders", full.TopOffenders, &TopOffenders{Size: 7, IntervalMicros: 1_000_000})
-	check(t, "top_offenders", mustParse(t, "fields", `{"top_offenders": {}}`).TopOffenders,
-		&TopOffenders{Size: 100, IntervalMicros: 60_000_000})
-	check(t, "deny", mustParse(t, "fields", `{"failure": {"mode": "deny"}}`).Failure.Mode, FailDeny)
-}
-
-func TestLogFields(t *testing.T) {
-	t.Parallel()
-	c := mustParse(t, "fields", `{"rejected_state": false, "envoy_ratelimited": true}`)
-	check(t, "rejected_state", c.RejectedState, false)
-	check(t, "envoy_ratelimited", c.EnvoyRateLimited, true)
-}
-
-func TestAnswerFields(t *testing.T) {
-	t.Parallel()
-	responses := map[string]*Response{
-		`{"response": {}}`:                          {Status: 429},
-		`{"response": {"status": 400, "body": ""}}`: {Status: 400, HasBody: true},
-		`{"response": {"status": 599, "content_type": "a/b", "body": "\u00e9"}}`: {
-			Status: 599, ContentType: "a/b",
-			Body: "é", HasBody: true,
-		},
-		`{"response": {"headers": {"X-B": "1", "x-a": "\t2"}}}`: {
-			Status:  429,
-			Headers: [][2]string{{"x-b", "1"}, {"x-a", "\t2"}},
-		},
-	}
-	for part, want := range responses {
-		check(t, part, mustParse(t, "fields", part).Response, want)
-	}
-	headers := map[string]Headers{
-		`{"headers": []}`:                          {},
-		`{"headers": ["draft"]}`:                   {Draft: true},
-		`{"headers": ["draft", "x-ratelimit"]}`:    {Draft: true, XRateLimit: true},
-		`{"reset": "unix"}`:                        {XRateLimit: true, ResetUnix: true},
-		`{"headers": ["draft"], "reset": "delta"}`: {Draft: true},
-	}
-	for part, want := range headers {
-		check(t, part, mustParse(t, "fields", part).Headers, want)
-	}
-}
-
-func TestDuplicateFields(t *testing.T) {
-	t.Parallel()
-	const twice = "appears twice in one object (want it once)"
-	tests := []struct{ kind, part, path string }{
-		{"fields", `{"reset": "unix", "reset": "unix"}`, "reset"},
-		{"fields", `{"reset": "unix", "r\u0065set": "unix"}`, "reset"},
-		{"limit", `{"algorithm": "gcra", "limit": 1, "limit": 2, "window": "1s"}`, "rules[0].limits[0].limit"},
-		{"match", `{"headers": {"x-a": "1", "x-a": "2"}}`, "rules[0].match.headers.x-a"},
-		{
-			"rule", `{"name": "r", "limits_by": {"source": {"host": true}, "values": {"a b": "unlimited", "a b": "unlimited"}}}`,
-			`rules[0].limits_by.values["a b"]`,
-		},
-	}
-	for _, tt := range tests {
-		text, _ := whole(tt.kind, []byte(tt.part))
-		check(t, tt.part, mistakeLines(text), []string{tt.path + ": " + twice})
-	}
 }
 
 // TestSecretsAreNotShown puts a password wherever a mistaken user might.
@@ -259,5 +175,53 @@ func TestErrorStyle(t *testing.T) {
 		`(want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestManyNetworks(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	for i := range maxNetworks {
+		fmt.Fprintf(&list, `"10.%d.%d.0/24", `, i/256, i%256)
+	}
+	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
+	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
+	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
+	check(t, "one more", mistakeLines(text),
+		[]string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
+}
+
+func TestChecksZones(t *testing.T) {
+	t.Parallel()
+	checks := Checks{Zone: func(name string) bool { return name == "Europe/Berlin" }}
+	text, _ := whole("limits", []byte(`[
+		{"algorithm": "fixed_window", "limit": 5, "window": "day", "timezone": "Europe/Berlin"},
+		{"algorithm": "fixed_window", "limit": 5, "window": "week", "timezone": "Europe/Berln"}]`))
+	_, err := checks.Parse(text)
+	check(t, "mistakes", Lines(err), []string{
+		`sluice: rules[0].limits[1].timezone: "Europe/Berln" is not a time zone (want an IANA name such as "Europe/Berlin")`,
+	})
+}
+
+// TestUsesEmbeddedStore: the embedded store is there where it decides anything.
+func TestUsesEmbeddedStore(t *testing.T) {
+	t.Parallel()
+	const limits = ` "limits": [{"algorithm": "gcra", "limit": 1, "window": "1s"}]}]}`
+	for fields, want := range map[string]bool{
+		`{"rules": [{"name": "a",` + limits: true,
+		`{"redis": {"cluster": "r"}, "rules": [{"name": "a",` +
+			limits: false,
+		`{"redis": {"cluster": "r"}, "rules": [{"name": "a", "failure": "local",` + limits:           true,
+		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a",` + limits: true,
+		`{"redis": {"cluster": "r"}, "failure": {"mode": "local"}, "rules": [{"name": "a", "failure": "deny",` +
+			limits: false,
+	} {
+		cfg, err := Parse([]byte(fields))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.UsesEmbeddedStore(); got != want {
+			t.Errorf("%s: %v, want %v", fields, got, want)
+		}
 	}
 }

@@ -67,8 +67,9 @@ func (s scope) readOver(o object) {
 		}
 	}
 	pays := len(rule.Over.Limits) > 0
-	for l := range rule.everyOwnLimit {
+	for l := range rule.everyLimit {
 		switch {
+		case l.Over: // see readLimit
 		case l.Queue:
 			o.refuse(`does not go with a bucket that queues (remove "overflow", or this)`, "over")
 			return

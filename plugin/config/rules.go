@@ -57,24 +57,14 @@ func readRule(o object) *Rule {
 
 // everyLimit is an iterator over the rule's limits, those of its tiers and of its "over" too.
 func (rule *Rule) everyLimit(yield func(*Limit) bool) {
-	for l := range rule.everyOwnLimit {
-		if !yield(l) {
-			return
-		}
-	}
-	if rule.Over == nil {
-		return
-	}
-	for i := range rule.Over.Limits {
-		if !yield(&rule.Over.Limits[i]) {
-			return
-		}
-	}
-}
-
-// everyOwnLimit is an iterator over the rule's limits without those of its "over".
-func (rule *Rule) everyOwnLimit(yield func(*Limit) bool) {
+	var lists [][]Limit
 	for _, limits := range rule.Lists {
+		lists = append(lists, limits)
+	}
+	if rule.Over != nil {
+		lists = append(lists, rule.Over.Limits)
+	}
+	for _, limits := range lists {
 		for i := range limits {
 			if !yield(&limits[i]) {
 				return

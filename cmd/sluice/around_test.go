@@ -411,3 +411,16 @@ func TestValidateIstio(t *testing.T) {
 		})
 	}
 }
+
+const keyedPlugin = `{"redis": {"cluster": "redis"}, "hash_secret_env": "SLUICE_KEYED_TEST", "rules": [
+	{"name": "a", "overrides": true, "key": [{"header": "x-phone", "hash": "keyed"}],
+	 "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}]}`
+
+// TestKeyedWithoutSecret: validate wants the plugin to be given the variable with the secret.
+func TestKeyedWithoutSecret(t *testing.T) {
+	t.Parallel()
+	without := "kind: WasmPlugin\nmetadata: {name: a}\nspec:\n  pluginConfig: " +
+		strings.ReplaceAll(strings.ReplaceAll(keyedPlugin, "\n", ""), "\t", "") + "\n"
+	checkFindings(t, without, 4, `hash_secret_env: the plugin is not given the environment variable "SLUICE_KEYED_TEST" `+
+		`(want {name: SLUICE_KEYED_TEST, valueFrom: HOST} in spec.vmConfig.env)`)
+}

@@ -52,7 +52,7 @@ func explainRequest(
 	if err != nil {
 		return err
 	}
-	if err := l.TakeHashSecret(); err != nil {
+	if err := l.TakeHashSecret(c); err != nil {
 		return err
 	}
 	agreed, err := contracts.Read(c, l)

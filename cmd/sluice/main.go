@@ -19,7 +19,7 @@ import (
 var version = "dev"
 
 func main() {
-	c := &console.Console{In: os.Stdin, Out: os.Stdout, Errors: os.Stderr, Environment: os.Getenv}
+	c := &console.Console{In: os.Stdin, Out: os.Stdout, Errors: os.Stderr, Environment: os.LookupEnv}
 	os.Exit(run(c, os.Args[1:]))
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -94,29 +92,6 @@ func block(t *testing.T, heading, begin string) string {
 		t.Fatalf("docs/cli.md has no block of %s after %q", begin, heading)
 	}
 	return text
-}
-
-const mistakenJSON = `{"files": [{"file": "plugin.json", "configurations": [
-  {"line": 1, "in": "JSON", "rules": 0, "mistakes": [
-    {"line": 4, "path": "rules[0].limits[0].window",
-     "problem": "\"10x\" is not a duration (want one such as \"500ms\", \"1s\", \"1m\", \"1h\", \"1d\")"}]}]}],
- "mistakes": 1, "warnings": 0}
-`
-
-func TestValidateJSONOfAMistake(t *testing.T) {
-	t.Parallel()
-	file := write(t, "plugin.json", mistaken)
-	r := execute(t, "", "validate", "-o", "json", file)
-	got, want := any(nil), any(nil)
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(r.out, file, "plugin.json")), &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(mistakenJSON), &want); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want\n%v", got, want)
-	}
 }
 
 func TestExplainExample(t *testing.T) {

@@ -122,7 +122,7 @@ func (r *rendering) write(c *console.Console) error {
 		return console.Usage("%w", err)
 	}
 	if r.out != "" {
-		before, err := os.ReadFile(r.out)
+		before, err := os.ReadFile(c.Path(r.out))
 		if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
 			return console.Usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
 		}

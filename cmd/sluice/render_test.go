@@ -20,113 +20,17 @@ const (
 		`"rules": [{"name": "a", "limits": [` + aLimit + `]}]}`
 )
 
-// renderings are command lines that use every flag; package render has what each of them changes.
-var renderings = []struct {
-	name, plugin string
-	args         string
-	contains     []string
-	lacks        []string
-	notes        string
-}{
-	{
-		name: "Envoy with Redis", plugin: localPlugin,
-		args: "envoy --redis 10.0.0.7:7000 --upstream app:80 --listen 127.0.0.1:81 --admin 127.0.0.1:82 --wasm /a/b.wasm",
-		contains: []string{
-			`"redis": {"cluster": "redis"},"rules"`, "address: 10.0.0.7, port_value: 7000", "address: app, port_value: 80",
-			"address: 127.0.0.1, port_value: 81", "address: 127.0.0.1, port_value: 82", "{filename: /a/b.wasm}",
-		},
-		lacks: []string{"/etc/envoy", "port_value: 6379", "port_value: 8080"},
-	},
-	{
-		name: "a Redis Cluster with a password", plugin: secretPlugin,
-		args: "envoy --redis r0:6379,r1:6380 --redis-cluster --redis-password-env PASSWORD --redis-tls",
-		contains: []string{
-			`"redis": {"cluster": "redis"}`, "address: r0, port_value: 6379", "address: r1, port_value: 6380",
-			"auth_username: {inline_string: \"edge\"}", "auth_password: {environment_variable: PASSWORD}", "sni: r0",
-		},
-		lacks: []string{"hunter2", "host_env_keys", "redis-0"},
-		notes: "note: redis.password is not written into the file: it is taken from the environment variable PASSWORD\n",
-	},
-}
-
-func TestRender(t *testing.T) {
-	t.Parallel()
-	for _, c := range renderings {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := execute(t, c.plugin, append([]string{"render", "-c", "-"}, strings.Fields(c.args)...)...)
-			if r.code != console.Done {
-				t.Fatalf("exit code %d: %s", r.code, r.errors)
-			}
-			for _, want := range c.contains {
-				if !strings.Contains(r.out, want) {
-					t.Errorf("the file lacks %s", want)
-				}
-			}
-			for _, unwanted := range c.lacks {
-				if strings.Contains(r.out, unwanted) {
-					t.Errorf("the file has %s", unwanted)
-				}
-			}
-			expectNotes(t, r, c.notes)
-			if v := execute(t, r.out, "validate", "-"); v.code != console.Done {
-				t.Errorf("validate says\n%s", v.out)
-			}
-			if t.Failed() {
-				t.Log(r.out)
-			}
-		})
-	}
-}
-
-func TestRenderRefuses(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, plugin, args string
-		code               int
-		errors             string
-	}{
-		{
-			name: "mistakes", plugin: `{"rules": []}`, args: "envoy",
-			code: console.Refused, errors: "- has mistakes:\n  rules: ",
-		},
-		{
-			name: "a role", plugin: `{"role": "bridge"}`, args: "envoy",
-			code: console.Refused, errors: "- has mistakes:\n  role: ",
-		},
-		{
-			name: "no address of Redis", plugin: redisPlugin, args: "envoy",
-			code: console.Misused, errors: `the configuration has "redis", so its address is needed: --redis host:port`,
-		},
-		{
-			name: "Istio", plugin: redisPlugin, args: "istio --image oci://r/s:1",
-			code: console.Misused, errors: "helm template sluice deploy/chart --set platform=istio",
-		},
-		{
-			name: "an address with lines of YAML", plugin: redisPlugin, args: "envoy --redis=h\x00evil:1",
-			code: console.Misused, errors: `--redis: "h\x00evil:1" is not an address`,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := execute(t, c.plugin, append(strings.Fields("render "+c.args), "-c", "-")...)
-			if r.code != c.code {
-				t.Errorf("exit code %d, want %d", r.code, c.code)
-			}
-			if !strings.Contains(r.errors, c.errors) {
-				t.Errorf("errors %s, want some with %s", r.errors, c.errors)
-			}
-		})
-	}
-}
-
 // TestRenderRefusesLines holds that nothing after the end of a line is taken, or lost.
 func TestRenderRefusesLines(t *testing.T) {
 	t.Parallel()
-	r := execute(t, redisPlugin, "render", "envoy", "-c", "-", "--redis", "h:1\n      evil: yes")
-	if want := `--redis: "h:1\n      evil: yes" is not an address`; r.code != console.Misused ||
-		!strings.Contains(r.errors, want) {
-		t.Errorf("exit code %d, %s; want %s", r.code, r.errors, want)
+	for address, want := range map[string]string{
+		"h:1\n      evil: yes": `--redis: "h:1\n      evil: yes" is not an address`,
+		"h\x00evil:1":          `--redis: "h\x00evil:1" is not an address`,
+	} {
+		r := execute(t, redisPlugin, "render", "envoy", "-c", "-", "--redis", address)
+		if r.code != console.Misused || !strings.Contains(r.errors, want) {
+			t.Errorf("exit code %d, %s; want %s", r.code, r.errors, want)
+		}
 	}
 }
 
@@ -156,31 +60,6 @@ func TestEnvoyAccepts(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
-	}
-}
-
-// A file that render did not write stays as it is; one that it wrote is written anew.
-func TestRenderKeepsOtherFiles(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	render := func() result {
-		return execute(t, localPlugin, "render", "envoy", "-c", "-", "--wasm", "x.wasm", "--out", file)
-	}
-	if r := render(); r.code != console.Done {
-		t.Fatalf("a new file: %s", r.errors)
-	}
-	if r := render(); r.code != console.Done {
-		t.Errorf("a file of ours: %s", r.errors)
-	}
-	if err := os.WriteFile(file, []byte("static_resources: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := render()
-	if r.code != console.Misused || !strings.Contains(r.errors, "want another name") {
-		t.Errorf("exit %d: %s", r.code, r.errors)
-	}
-	if text, _ := os.ReadFile(file); string(text) != "static_resources: {}\n" {
-		t.Errorf("it holds %s", text)
 	}
 }
 
@@ -220,3 +99,34 @@ func TestCookbookForms(t *testing.T) {
 
 // acceptable are the findings that validate may have about a recipe.
 var acceptable = regexp.MustCompile(`^-:\d+: (ok, |note: |warning: |.*: no filter before Sluice writes the metadata )`)
+
+// TestEnvoyAcceptsRelay has Envoy itself read rendered relays.
+func TestEnvoyAcceptsRelay(t *testing.T) {
+	t.Parallel()
+	cert, key := testenv.Certificate(t)
+	place := strings.NewReplacer("/etc/envoy/relay.crt", cert, "/etc/envoy/mesh-ca.crt", cert, "/etc/envoy/relay.key", key)
+	const usual = "--redis 127.0.0.1:1 --redis-user u --allow spiffe://a/b "
+	for name, args := range map[string]string{
+		"one server":      usual,
+		"TLS":             usual + "--redis-tls --redis-ca " + cert,
+		"a replica":       "--redis 127.0.0.1:1,127.0.0.1:2 --allow spiffe://a/b",
+		"a Redis Cluster": usual + "--redis-cluster",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, "", append([]string{"render", "relay"}, strings.Fields(args)...)...)
+			if r.code != console.Done {
+				t.Fatal(r.errors)
+			}
+			file := filepath.Join(t.TempDir(), "envoy.yaml")
+			if err := os.WriteFile(file, []byte(place.Replace(r.out)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			validate := exec.Command(testenv.Tool(t, "envoy"), "--mode", "validate", "--log-level", "warning", "-c", file)
+			validate.Env = append(os.Environ(), "REDIS_PASSWORD=x")
+			if out, err := validate.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

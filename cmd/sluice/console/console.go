@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -75,8 +76,17 @@ type Console struct {
 	Out    io.Writer
 	Errors io.Writer
 	Output string // "table" or "json"
-	// Environment is a variable of the environment, "" if it is not set.
-	Environment func(name string) string
+	// Environment is a variable of the environment, and whether it is set.
+	Environment func(name string) (string, bool)
+	Dir         string // that names of files are relative to; "": the process' own
+}
+
+// Path is where the file of a name is.
+func (c *Console) Path(name string) string {
+	if c.Dir == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(c.Dir, name)
 }
 
 // JSON reports whether the output is for programs.
@@ -166,7 +176,7 @@ func (c *Console) Read(name string) (text []byte, err error) {
 	if name == "-" {
 		text, err = io.ReadAll(c.In)
 	} else {
-		text, err = os.ReadFile(name)
+		text, err = os.ReadFile(c.Path(name))
 	}
 	if err != nil {
 		return nil, &Failure{Misused, err}
@@ -178,7 +188,7 @@ func (c *Console) Read(name string) (text []byte, err error) {
 // twice, as standard input ("-"), is read at once.
 func (c *Console) Open(name string) (io.ReaderAt, error) {
 	if name != "-" {
-		file, err := os.Open(name)
+		file, err := os.Open(c.Path(name))
 		if err != nil {
 			return nil, &Failure{Misused, err}
 		}
@@ -193,7 +203,7 @@ func (c *Console) Open(name string) (io.ReaderAt, error) {
 
 // Write writes a file that a flag names.
 func (c *Console) Write(name string, text []byte) error {
-	if err := os.WriteFile(name, text, 0o644); err != nil {
+	if err := os.WriteFile(c.Path(name), text, 0o644); err != nil {
 		return &Failure{Misused, err}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -170,7 +169,7 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	report := &Report{}
 	report.Warn(reach.Warnings(l.Config))
 	if r := l.Config.Redis; r != nil {
-		f.passwordCheck(r.PasswordEnv, report)
+		f.passwordCheck(c, r.PasswordEnv, report)
 	}
 	typed, way := len(f.Addresses) > 0, (*Way)(nil)
 	if envoy != "" {
@@ -199,12 +198,12 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 }
 
 // passwordCheck says whether the variable that has Redis' password is set here.
-func (f *flags) passwordCheck(name string, report *Report) {
+func (f *flags) passwordCheck(c *console.Console, name string, report *Report) {
 	name = cmp.Or(f.PasswordEnv, name)
 	if name == "" {
 		return
 	}
-	if _, ok := os.LookupEnv(name); ok {
+	if _, ok := c.Environment(name); ok {
 		report.Add("password", Pass, "", "the environment variable %s is set here", name)
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,13 +53,13 @@ type Limiter struct {
 
 // TakeHashSecret finds the secret of keyed hashes, without which an identity's values are not those of
 // its keys in Redis, in the shell's environment.
-func (l *Limiter) TakeHashSecret() error {
+func (l *Limiter) TakeHashSecret(c *console.Console) error {
 	name := l.Config.HashSecretEnv
-	if _, ok := os.LookupEnv(name); !ok && l.Config.UsesHashSecret() {
+	if _, ok := c.Environment(name); !ok && l.Config.UsesHashSecret() {
 		return console.Usage("the environment variable %s is not set (want the secret under which Envoy hashes identities)",
 			name)
 	}
-	if err := l.Config.TakeHashSecret(os.LookupEnv); err != nil {
+	if err := l.Config.TakeHashSecret(c.Environment); err != nil {
 		return console.Usage("%w", err)
 	}
 	return nil

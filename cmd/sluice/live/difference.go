@@ -38,7 +38,7 @@ type difference struct {
 func (s *session) compare(ctx context.Context, file string, prune bool) (*difference, error) {
 	content, err := s.Read(file)
 	if err == nil {
-		err = s.limiter.TakeHashSecret()
+		err = s.limiter.TakeHashSecret(s.Console)
 	}
 	if err != nil {
 		return nil, err

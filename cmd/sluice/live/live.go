@@ -5,7 +5,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -136,7 +135,7 @@ func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limite
 		}
 	}
 	if f.PasswordEnv != "" {
-		password, ok := os.LookupEnv(f.PasswordEnv)
+		password, ok := c.Environment(f.PasswordEnv)
 		if !ok { // as the plugin does
 			c.Warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
 				f.PasswordEnv)
@@ -156,7 +155,7 @@ func (s *session) target(args []string) (id *Identity, err error) {
 	case s.identity == nil && slices.Contains(args[1:], ""):
 		return nil, console.Usage("a value is empty, as of a variable that is not set (want --identity, if that is meant)")
 	case s.identity == nil:
-		if err := s.limiter.TakeHashSecret(); err != nil {
+		if err := s.limiter.TakeHashSecret(s.Console); err != nil {
 			return nil, err
 		}
 		id, err = Of(s.limiter.Config, args[0], s.tier, args[1:])

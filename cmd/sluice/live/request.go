@@ -45,7 +45,7 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 	if err != nil {
 		return console.Usage("%w", err)
 	}
-	if err := s.limiter.TakeHashSecret(); err != nil {
+	if err := s.limiter.TakeHashSecret(s.Console); err != nil {
 		return err
 	}
 	rules, err := explain.Explain(s.limiter.Config, req)

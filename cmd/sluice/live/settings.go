@@ -40,7 +40,8 @@ func settle(c *console.Console, flags *pflag.FlagSet) error {
 			continue
 		}
 		variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		value, from := c.Environment(variable), variable
+		value, _ := c.Environment(variable)
+		from := variable
 		if value == "" {
 			value, from = values[flag], name
 		}
@@ -57,12 +58,12 @@ func settle(c *console.Console, flags *pflag.FlagSet) error {
 // settings reads the file of settings, $SLUICE_SETTINGS or sluice.yaml among the user's
 // configuration (https://specifications.freedesktop.org/basedir-spec/latest/). It need not exist.
 func settings(c *console.Console) (name string, values map[string]string, err error) {
-	name = c.Environment("SLUICE_SETTINGS")
+	name, _ = c.Environment("SLUICE_SETTINGS")
 	wanted := name != ""
 	if !wanted {
-		dir := c.Environment("XDG_CONFIG_HOME")
-		if dir == "" && c.Environment("HOME") != "" {
-			dir = filepath.Join(c.Environment("HOME"), ".config")
+		dir, _ := c.Environment("XDG_CONFIG_HOME")
+		if home, _ := c.Environment("HOME"); dir == "" && home != "" {
+			dir = filepath.Join(home, ".config")
 		}
 		if dir == "" {
 			return "", nil, nil

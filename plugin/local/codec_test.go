@@ -9,8 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-const t0 = int64(1_760_000_000_000_000) // a time in 2025, in microseconds
-
 func TestStateRoundTrip(t *testing.T) {
 	t.Parallel()
 	cases := []algo.State{

@@ -46,7 +46,7 @@ func TestMemoryIsBoundedWhateverTheIdentities(t *testing.T) {
 // The default size holds the number of identities that the documentation names.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
-	s := sized(newMemory(), chance{}, Options{})
+	s := newStore()
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 100, WindowMicros: hour})
 	fill(t, s, p, 0, 200_000, t0)
 	if s.Evictions() != 0 {

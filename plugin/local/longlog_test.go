@@ -14,7 +14,7 @@ func TestALongLogIsExactWithinTheContract(t *testing.T) {
 	const limit = 2000
 	l := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: limit, WindowMicros: second}
 	p := policy(t, l)
-	s := sized(newMemory(), chance{}, Options{})
+	s := newStore()
 	twin, out := make([]algo.State, 1), make([]algo.Decision, 1)
 	rng := rand.New(rand.NewPCG(5, 6))
 	var full []int64 // pairs: what the store has admitted, at most a window of it

@@ -77,7 +77,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 // A clock that was set back blocks no client for longer than the block says.
 func TestPenaltyOfAClockSetBack(t *testing.T) {
 	t.Parallel()
-	s, now := sized(newMemory(), chance{}, Options{}), 1000*hour
+	s, now := newStore(), 1000*hour
 	p := penalized(t, algo.Limit{Algorithm: algo.FixedWindow, WindowMicros: second})
 	for range 3 {
 		rule(t, s, p, "r|x", now)

@@ -24,7 +24,7 @@ func TestALimitThatGrewGoesOnCounting(t *testing.T) {
 	t.Parallel()
 	grown := limitsOf(10, hour)
 	for name, l := range limitsOf(5, hour) {
-		s := sized(newMemory(), chance{}, Options{})
+		s := newStore()
 		take(t, s, policy(t, l), "r|a", t0, 4)
 		out, _ := take(t, s, policy(t, grown[name]), "r|a", t0, 0)
 		if capacity := out[0].Remaining; capacity >= policy(t, grown[name]).Limits()[0].Capacity() {
@@ -43,7 +43,7 @@ func TestLimitsOfOtherTiersStay(t *testing.T) {
 		s := sized(m, chance{}, Options{})
 		take(t, s, free, "r|a", t0, 3)
 		take(t, s, paid, "r|a", t0+1, 2)
-		wantFree, _ := take(t, sized(newMemory(), chance{}, Options{}), free, "r|b", t0, 3)
+		wantFree, _ := take(t, newStore(), free, "r|b", t0, 3)
 		got, _ := take(t, s, free, "r|a", t0+1, 0)
 		if got[0].Remaining != wantFree[0].Remaining {
 			t.Errorf("%s: %d remain in the first tier, want %d", name, got[0].Remaining, wantFree[0].Remaining)
@@ -77,7 +77,7 @@ func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
 	t.Parallel()
 	both := limitsOf(5, hour)
 	clock, first := policy(t, both["fixed_window"]), policy(t, both["fixed_window first"])
-	s := sized(newMemory(), chance{}, Options{})
+	s := newStore()
 	now := t0 + minute
 	take(t, s, clock, "r|a", now, 3)
 	take(t, s, first, "r|a", now, 2)
@@ -186,7 +186,7 @@ func TestTiersWithOtherSubWindows(t *testing.T) {
 	t.Parallel()
 	both := limitsOf(5, hour)
 	one, five := policy(t, both["sliding_window_counter"]), policy(t, both["sliding_window_counter5"])
-	s := sized(newMemory(), chance{}, Options{})
+	s := newStore()
 	admitted := 0
 	for i := range int64(40) {
 		p := []*algo.Plan{one, five}[i%2]
@@ -207,7 +207,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	for name, l := range limitsOf(5, minute) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p := sized(newMemory(), chance{}, Options{}), policy(t, l)
+			s, p := newStore(), policy(t, l)
 			capacity := p.Limits()[0].Capacity()
 			take(t, s, p, "r|a", t0+year, capacity)
 			out, allowed := take(t, s, p, "r|a", t0, 1)

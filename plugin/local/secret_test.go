@@ -26,7 +26,7 @@ func TestNamespaces(t *testing.T) {
 func TestPagesDependOnASecret(t *testing.T) {
 	t.Parallel()
 	const tags = 100
-	first, second := sized(newMemory(), chance{}, Options{}), sized(newMemory(), chance{}, Options{})
+	first, second := newStore(), newStore()
 	same := 0
 	for i := range tags {
 		tag := string(rune('a' + i))

@@ -6,16 +6,9 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-func slotPlan(t *testing.T, limit int64) *algo.Plan {
-	t.Helper()
-	p, err := algo.NewPlan([]algo.Limit{
-		{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6},
-		{Algorithm: algo.Concurrency, Units: limit, TTLMicros: 30e6},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+func slotPlan(t *testing.T) *algo.Plan {
+	return policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6},
+		algo.Limit{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6})
 }
 
 // slotWorker is one worker and what it holds of the identity r|a.
@@ -28,9 +21,8 @@ type slotWorker struct {
 
 func (w *slotWorker) take(now, slots int64) bool {
 	w.t.Helper()
-	out := make([]algo.Decision, 2)
 	w.store.Occupying(w.held)
-	_, allowed, err := w.store.TakeEach(w.plan, []byte("r|a"), now, []int64{1, slots}, out)
+	_, allowed, err := w.store.TakeEach(w.plan, []byte("r|a"), now, []int64{1, slots}, make([]algo.Decision, 2))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -51,46 +43,50 @@ func (w *slotWorker) hold(now, held int64) {
 // TestSlotsOfTwoWorkers walks through what the workers of one Envoy do.
 func TestSlotsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
-	shared := newMemory()
-	p := slotPlan(t, 5)
+	shared, p := newMemory(), slotPlan(t)
 	a := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
 	b := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
-	now := int64(t0)
-	want := func(what string, got, want bool) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: admitted %v, want %v", what, got, want)
+	const later, end = t0 + 29e6, t0 + 31e6
+	for _, step := range []struct {
+		what    string
+		w       *slotWorker
+		at      int64
+		take    int64 // 0: it holds so many from now on
+		hold    int64
+		allowed bool
+	}{
+		{what: "3 of 5", w: a, at: t0, take: 3, allowed: true},
+		{what: "3 of 2", w: b, at: t0, take: 3},
+		{what: "2 of 2", w: b, at: t0, take: 2, allowed: true},
+		{what: "1 of 0", w: a, at: t0, take: 1},
+		{w: a, at: t0, hold: 2},
+		{what: "1 of 1", w: b, at: t0, take: 1, allowed: true},
+		{w: b, at: t0, hold: 0},
+		{w: b, at: t0, hold: 0}, // twice gives no credit
+		{what: "4 of 3", w: b, at: t0, take: 4},
+		{what: "3 of 3", w: b, at: t0, take: 3, allowed: true},
+		{w: a, at: later, hold: 2}, // both live on; b has a request that is not renewed
+		{what: "a renewed, b died: 4 of 3", w: a, at: end, take: 4},
+		{what: "3 of 3 that were b's", w: a, at: end, take: 3, allowed: true},
+		{what: "1 of 0, again", w: a, at: end, take: 1},
+		{w: b, at: end, hold: 3}, // b was not dead, and says so, above the limit
+		{w: a, at: end, hold: 1},
+		{what: "2 of 1", w: a, at: end, take: 2},
+		{what: "1 of 1, then", w: a, at: end, take: 1, allowed: true},
+	} {
+		if step.take == 0 {
+			step.w.hold(step.at, step.hold)
+		} else if got := step.w.take(step.at, step.take); got != step.allowed {
+			t.Errorf("%s: admitted %v, want %v", step.what, got, step.allowed)
 		}
 	}
-	want("3 of 5", a.take(now, 3), true)
-	want("3 of 2", b.take(now, 3), false)
-	want("2 of 2", b.take(now, 2), true)
-	want("1 of 0", a.take(now, 1), false)
-	a.hold(now, 2)
-	want("1 of 1", b.take(now, 1), true)
-	b.hold(now, 0)
-	b.hold(now, 0) // twice gives no credit
-	want("4 of 3", b.take(now, 4), false)
-	want("3 of 3", b.take(now, 3), true)
-
-	now += 29e6 // both live on; b has a request that is not renewed
-	a.hold(now, 2)
-	now += 2e6
-	want("a renewed, b died: 4 of 3", a.take(now, 4), false)
-	want("3 of 3 that were b's", a.take(now, 3), true)
-	b.held = 3
-	want("b was not dead, and says so", a.take(now, 1), false)
-	b.hold(now, 3) // above the limit
-	a.hold(now, 1)
-	want("4 of 1", a.take(now, 2), false)
-	want("1 of 1", a.take(now, 1), true)
 }
 
 // TestEvictedSlots: a worker says anew what it holds with each call.
 func TestEvictedSlots(t *testing.T) {
 	t.Parallel()
-	p := slotPlan(t, 5)
-	a := &slotWorker{t: t, store: sized(newMemory(), chance{}, Options{}), plan: p}
+	p := slotPlan(t)
+	a := &slotWorker{t: t, store: newStore(), plan: p}
 	if !a.take(t0, 4) {
 		t.Fatal("refused")
 	}

@@ -12,66 +12,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-const (
-	second = int64(1_000_000)
-	minute = 60 * second
-	hour   = 60 * minute
-)
-
-func policy(t testing.TB, limits ...algo.Limit) *algo.Plan {
-	t.Helper()
-	p, err := algo.NewPlan(limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// limitsOf returns every algorithm and variant, each with this limit and window.
-func limitsOf(units, windowMicros int64) map[string]algo.Limit {
-	return map[string]algo.Limit{
-		"fixed_window": {Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros},
-		"fixed_window first": {
-			Algorithm: algo.FixedWindow, Units: units, WindowMicros: windowMicros,
-			FromFirstRequest: true,
-		},
-		"sliding_window_log":     {Algorithm: algo.SlidingWindowLog, Units: units, WindowMicros: windowMicros},
-		"sliding_window_counter": {Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros},
-		"sliding_window_counter5": {
-			Algorithm: algo.SlidingWindowCounter, Units: units, WindowMicros: windowMicros,
-			SubWindows: 5,
-		},
-		"token_bucket": {Algorithm: algo.TokenBucket, Units: units, WindowMicros: windowMicros},
-		"leaky_bucket": {Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros},
-		"leaky_bucket queue": {
-			Algorithm: algo.LeakyBucket, Units: units, WindowMicros: windowMicros, Queue: true,
-			MaxDelayMicros: windowMicros,
-		},
-		"gcra": {Algorithm: algo.GCRA, Units: units, WindowMicros: windowMicros, Burst: units + 2},
-	}
-}
-
-// pageOfTag makes a tag the identity at hand and returns the key of its page.
-func pageOfTag(t testing.TB, s *Store, tag string) string {
-	t.Helper()
-	r := s.begin(nil, []byte(tag))
-	if r.err != nil {
-		t.Fatal(r.err)
-	}
-	return r.key
-}
-
-// take is Store.Take with nothing that can go wrong.
-func take(t testing.TB, s *Store, p *algo.Plan, tag string, now, cost int64) ([]algo.Decision, bool) {
-	t.Helper()
-	out := make([]algo.Decision, len(p.Limits()))
-	_, allowed, err := s.Take(p, []byte(tag), now, cost, out)
-	if err != nil {
-		t.Fatalf("Take %s: %v", tag, err)
-	}
-	return out, allowed
-}
-
 // twins are the plain algorithms: every identity's states, kept for ever.
 type twins map[string][]algo.State
 
@@ -156,7 +96,7 @@ func TestRefund(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(3, minute) {
 		p := policy(t, l)
-		s := sized(newMemory(), chance{}, Options{})
+		s := newStore()
 		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); err != nil {
 			t.Fatalf("%s: refund of what was never charged: %v", name, err)
 		}
@@ -179,7 +119,7 @@ func TestRefund(t *testing.T) {
 func TestRefundOfLessThanNothing(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(3, minute) {
-		p, s := policy(t, l), sized(newMemory(), chance{}, Options{})
+		p, s := policy(t, l), newStore()
 		fresh, _ := take(t, s, p, "r|a", t0, 0)
 		capacity := fresh[0].Remaining
 		for _, owed := range []int64{capacity - 1, 2} {
@@ -213,7 +153,7 @@ func TestALateWorker(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(10, second) {
 		p := policy(t, l)
-		s := sized(newMemory(), chance{}, Options{})
+		s := newStore()
 		boundary := t0 + second // t0 is a whole second: a window begins
 		take(t, s, p, "r|a", boundary, 1)
 		want, _ := take(t, s, p, "r|a", boundary, 0)

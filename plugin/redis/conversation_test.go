@@ -294,7 +294,8 @@ func (c *conversation) step(step string) {
 			c.busy(c.duration(words[0]))
 		}
 		c.events = append(c.events[:before], slices.DeleteFunc(c.events[before:], func(event string) bool {
-			return event == "check a" || event == "after 10ms" || strings.HasPrefix(event, "a allowed")
+			check := strings.HasPrefix(event, "check") && strings.HasSuffix(event, " a")
+			return check || event == "after 10ms" || strings.HasPrefix(event, "a allowed")
 		})...)
 	case "took":
 		c.tell("%s later", micros(c.now-c.since))

@@ -27,6 +27,7 @@ func FuzzPage(f *testing.F) {
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
 	f.Add([]byte{pageVersion}, true, t0)
+	f.Add([]byte{1, 1, 0, 0, 100}, false, t0) // a record of 100 bytes that are not there
 	for i := range int64(3) {
 		take(f, s, p, "r|a", t0+i*1000, 1)
 		take(f, s, p, "r|b", t0+i*1000, 2)

@@ -61,6 +61,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 	if r := rule(t, b, p, "r|x", now+1); r.EarnedMicros != 5*minute || r.Allowed {
 		t.Fatalf("the third strike: %+v", r)
 	}
+	testenv.Same(t, "what it has consumed, so that no other drives it out", b.identity.consumed, 255)
 	for _, plan := range []*algo.Plan{p, tier, none} {
 		if r := rule(t, a, plan, "r|x", now+2); r.By != algo.ByPenalty || r.LeftMicros != 5*minute-1 {
 			t.Errorf("in every tier: %+v", r)

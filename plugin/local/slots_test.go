@@ -90,8 +90,13 @@ func TestEvictedSlots(t *testing.T) {
 	if !a.take(t0, 4) {
 		t.Fatal("refused")
 	}
-	a.store.shared = newMemory() // it has forgotten all
-	a.store.secret = nil
+	forgetful := newMemory()
+	a.store.shared, a.store.secret = forgetful, nil
+	a.hold(t0, 4)
+	b := &slotWorker{t: t, store: sized(forgetful, chance{}, Options{}), plan: p}
+	if b.take(t0, 2) {
+		t.Error("6 of 5 are held by two")
+	}
 	if a.take(t0, 2) {
 		t.Error("6 of 5 are held")
 	}

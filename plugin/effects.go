@@ -52,7 +52,7 @@ func (l *limiter) told(atMicros int64) int64 {
 // TickWithin implements decide.Host. The metrics and the rest of the limiter wait for ticks,
 // too.
 func (l *limiter) TickWithin(micros, nowMicros int64) {
-	l.timer.tickWithin(decide.Sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
+	l.tickWithin(decide.Sooner(micros, l.ownNextMicros(nowMicros)), nowMicros)
 }
 
 // SetHeaders implements decide.Host. Envoy chooses the route anew.

@@ -29,7 +29,9 @@ type limiter struct {
 	conn     *redis.Conn  // nil: only the embedded store decides
 	stream   *stream      // nil with conn
 
-	timer   *timer
+	tickMillis   uint32 // the period of the tick, which runs only while something waits for it; 0 while it is off
+	tickAtMicros int64  // the next tick
+
 	metrics *metrics
 	idle    []*httpRequest // that have ended, to use again
 	mark    string         // filter state of requests that Envoy redirects
@@ -63,7 +65,7 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		vm: v, host: h, id: id, rules: rules, exprs: exprs,
 		answers: answer.New(cfg, seed), refusals: answer.NewRefusals(cfg, seed),
 		texts: answer.NewTexts(""), rejectedState: cfg.RejectedState,
-		timer: &timer{host: h, id: id}, mark: mark, metrics: newMetrics(v.metrics, rules, cfg),
+		mark: mark, metrics: newMetrics(v.metrics, rules, cfg),
 		view: requestView{host: h}, response: responseView{requestView: requestView{host: h}},
 	}
 	if cfg.UsesEmbeddedStore() {
@@ -131,7 +133,7 @@ func (l *limiter) letGo() {
 
 // wake makes the timer tick in time for what waits next.
 func (l *limiter) wake(now decide.Time) {
-	l.timer.tickWithin(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+	l.tickWithin(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
 }
 
 // nextMicros is how long until something waits for a tick; 0 if nothing does.
@@ -155,30 +157,20 @@ func (l *limiter) ownNextMicros(nowMicros int64) int64 {
 	return next
 }
 
-// timer is the tick of one plugin context. It runs only while something waits for
-// it.
-type timer struct {
-	host     host
-	id       uint32 // of the plugin context
-	millis   uint32 // the period; 0 while it is off
-	atMicros int64  // the next tick
-}
-
 // tickWithin makes the timer tick within some time; 0 asks for nothing. A timer that
 // ticks early is left alone until then: to set it is a call into Envoy.
-func (t *timer) tickWithin(micros, nowMicros int64) {
-	if micros > 0 && (t.millis == 0 || nowMicros+micros+1000 < t.atMicros) {
-		t.set(micros, nowMicros)
+func (l *limiter) tickWithin(micros, nowMicros int64) {
+	if micros > 0 && (l.tickMillis == 0 || nowMicros+micros+1000 < l.tickAtMicros) {
+		l.setTimer(micros, nowMicros)
 	}
 }
 
-// set makes the timer tick in some time and from then on with that period, if it
+// setTimer makes the timer tick in some time and from then on with that period, if it
 // does not already; 0 stops it.
-func (t *timer) set(micros, nowMicros int64) {
+func (l *limiter) setTimer(micros, nowMicros int64) {
 	millis := uint32((micros + 999) / 1000)
-	if millis == t.millis {
-		return
+	if millis != l.tickMillis {
+		l.host.setTickPeriod(l.id, millis)
+		l.tickMillis, l.tickAtMicros = millis, nowMicros+int64(millis)*1000
 	}
-	t.host.setTickPeriod(t.id, millis)
-	t.millis, t.atMicros = millis, nowMicros+int64(millis)*1000
 }

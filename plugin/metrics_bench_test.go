@@ -87,7 +87,7 @@ var benchReply = []byte("*9\r\n:1700000000000000\r\n:19\r\n:100000\r\n:0\r\n:0\r
 func (e *benchEnvoy) request() {
 	e.nowMicros += 20
 	l := e.plugin.limiter
-	if l.timer.millis > 0 && e.nowMicros >= l.timer.atMicros {
+	if l.tickMillis > 0 && e.nowMicros >= l.tickAtMicros {
 		e.plugin.tick()
 	}
 	r := l.begin(2)

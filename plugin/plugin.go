@@ -78,7 +78,7 @@ func (p *plugin) tick() (ended bool) {
 		return false
 	}
 	now := l.now()
-	l.timer.atMicros = now.SteadyMicros + int64(l.timer.millis)*1000
+	l.tickAtMicros = now.SteadyMicros + int64(l.tickMillis)*1000
 	ended = l.worker.Tick(now)
 	if l.stream != nil {
 		l.stream.reap()
@@ -89,11 +89,11 @@ func (p *plugin) tick() (ended bool) {
 		l.metrics.batch.Flush()
 	}
 	if !ended {
-		l.timer.set(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
+		l.setTimer(l.nextMicros(now.SteadyMicros), now.SteadyMicros)
 		return false
 	}
 	l.letGo()
-	l.timer.set(0, now.SteadyMicros)
+	l.setTimer(0, now.SteadyMicros)
 	delete(p.vm.plugins, p.id)
 	p.vm.host.pluginDone(p.id)
 	return true

@@ -33,14 +33,12 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 	}
 	for i := range cfg.Rules {
 		c := &cfg.Rules[i]
-		var over *Over
 		if c.Over != nil {
 			for _, h := range c.Over.Headers { // which no client may send, even if the rule is off
 				if name := config.SameHeader(h[0]); !slices.Contains(s.OverHeaders, name) {
 					s.OverHeaders = append(s.OverHeaders, name)
 				}
 			}
-			over = &Over{Headers: c.Over.Headers, Pays: len(c.Over.Limits) > 0}
 		}
 		if c.Mode == config.Off {
 			continue
@@ -54,8 +52,8 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			Texts:    answer.NewTexts(c.Name),
 			Terms:    TermsOf(c),
 			HasTerms: c.Overrides || c.Penalty != nil,
-			Excuses:  over != nil && !over.Pays,
-			Over:     over,
+			Excuses:  c.Over != nil && len(c.Over.Limits) == 0,
+			Over:     c.Over,
 			Response: c.Response,
 			Silent:   c.Silent,
 		}

@@ -57,8 +57,8 @@ type Rule struct {
 	Terms   algo.Terms   // overrides and penalty
 	// HasTerms: it has one of them.
 	HasTerms bool
-	Settle   *Settle // nil: a charge stands
-	Over     *Over   // nil: whom it rejects gets a 429
+	Settle   *Settle      // nil: a charge stands
+	Over     *config.Over // nil: whom it rejects gets a 429
 	// Excuses: a request that its limits reject goes on, and nothing pays for it.
 	Excuses bool
 	// Response is the answer to whom it rejects; nil: the configuration's.
@@ -66,15 +66,6 @@ type Rule struct {
 	Silent   bool // clients see nothing of its limits
 	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
 	Reports bool
-}
-
-// Over is a compiled config.Over: what becomes of a request that a rule's limits reject.
-type Over struct {
-	// Headers are set on the request.
-	Headers [][2]string
-	// Pays: limits that follow the rule's own in each of its limit sets have to pay. Otherwise the
-	// request goes on as it is.
-	Pays bool
 }
 
 // LimitSet is one list of limits, which are decided together. The slices are

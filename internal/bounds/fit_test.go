@@ -234,10 +234,6 @@ var fits = []struct{ relation, why string }{
 		"branches are instructions",
 	},
 	{
-		"regexsize.maxInstructions <= regexsize.maxRE2Instructions",
-		"what Sluice takes, RE2 takes",
-	},
-	{
 		"regexsize.MaxBytes <= config.maxExpressionBytes",
 		"an expression can hold a regular expression",
 	},

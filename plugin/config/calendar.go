@@ -31,7 +31,7 @@ func (d *draftLimit) readWindow() {
 	i := slices.Index(periods, d.spelled)
 	if i < 0 {
 		d.WindowMicros, _ = v.readDuration(f.low, f.high, "")
-		d.Window = FormatDuration(d.WindowMicros)
+		d.Window = algo.FormatDuration(d.WindowMicros)
 		if d.has("timezone") || d.has("starts") {
 			d.refuse(`belongs to a calendar window only (remove it, or use one of `+quotedList(periods)+` as "window")`,
 				"timezone", "starts")

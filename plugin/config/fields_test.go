@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -60,7 +61,7 @@ func (f *field) shownDefault() string {
 	case f.kind == integer && f.byDefault >= f.low:
 		return fmt.Sprint(f.byDefault)
 	case f.kind == duration:
-		return fmt.Sprintf("%q", FormatDuration(f.byDefault))
+		return fmt.Sprintf("%q", algo.FormatDuration(f.byDefault))
 	case f.kind == percentage:
 		return fmt.Sprintf(`"%d%%"`, f.byDefault)
 	case f.kind == boolean:
@@ -227,7 +228,7 @@ func (f *field) shownIn(t *testing.T, anchor, row string) string {
 	case integer:
 		span = fmt.Sprintf("%d to %d", f.low, f.high)
 	case duration:
-		span = fmt.Sprintf("`%s` to `%s`", FormatDuration(f.low), FormatDuration(f.high))
+		span = fmt.Sprintf("`%s` to `%s`", algo.FormatDuration(f.low), algo.FormatDuration(f.high))
 	}
 	byDefault, span = cmp.Or(other.byDefault, byDefault), cmp.Or(other.bounds, span)
 	if cells := strings.Split(row, "|"); byDefault != "" {

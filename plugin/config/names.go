@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
@@ -193,7 +194,7 @@ func (s scope) checkTTL(d *draftLimit) {
 	case first.micros == micros:
 	case slots:
 		d.mistake(`"ttl" %q is not that of %s, %q (want one "ttl" for all slots of a rule)`,
-			FormatDuration(micros), first.path, FormatDuration(first.micros))
+			algo.FormatDuration(micros), first.path, algo.FormatDuration(first.micros))
 	default:
 		d.mistake(`"lease" is not that of %s, which counts in the same key (want a "lease" with one "ttl" in both, or none)`,
 			first.path)

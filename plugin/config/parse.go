@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config/jsonsyntax"
 	"github.com/sluiceproxy/sluice/plugin/message"
 	"github.com/tidwall/gjson"
@@ -71,7 +72,7 @@ func readConfig(o object) *Config {
 	b.MinOpenMicros, b.MaxOpenMicros = breaker.number("min_open"), breaker.number("max_open")
 	if b.MinOpenMicros > b.MaxOpenMicros {
 		breaker.mistake(`"min_open" %q is above "max_open" %q (want at most that)`,
-			FormatDuration(b.MinOpenMicros), FormatDuration(b.MaxOpenMicros))
+			algo.FormatDuration(b.MinOpenMicros), algo.FormatDuration(b.MaxOpenMicros))
 	}
 	c.Response = get(o, "response", readResponse)
 	named := [...]*bool{&c.Headers.XRateLimit, &c.Headers.Draft}

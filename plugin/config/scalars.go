@@ -76,7 +76,7 @@ func (v value) readDuration(lowest, highest int64, orZero string) (int64, bool) 
 				orZero = `, or "0s": ` + orZero
 			}
 			v.mistake("%s is out of bounds (want %q to %q%s)",
-				v.shown(), FormatDuration(lowest), FormatDuration(highest), orZero)
+				v.shown(), algo.FormatDuration(lowest), algo.FormatDuration(highest), orZero)
 			return 0, false
 		}
 	}
@@ -175,10 +175,6 @@ func parseDuration(spelled string) (micros int64, ok bool) {
 	}
 	return micros, spelled != "" && rest == ""
 }
-
-// FormatDuration spells a whole number of milliseconds, given in microseconds,
-// in the one canonical way, as in Redis keys.
-func FormatDuration(micros int64) string { return algo.FormatDuration(micros) }
 
 // The bounds and defaults in the tables of fields that are in no other package.
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -41,8 +42,8 @@ func TestDurations(t *testing.T) {
 		if !ok || micros != tt.micros {
 			t.Errorf("parseDuration(%q) = %d, %v; want %d", tt.text, micros, ok, tt.micros)
 		}
-		if got := FormatDuration(micros); got != tt.canonical {
-			t.Errorf("FormatDuration(%d) = %q, want %q", micros, got, tt.canonical)
+		if got := algo.FormatDuration(micros); got != tt.canonical {
+			t.Errorf("algo.FormatDuration(%d) = %q, want %q", micros, got, tt.canonical)
 		}
 	}
 	for _, text := range []string{
@@ -71,11 +72,11 @@ func FuzzDuration(f *testing.F) {
 		if !ok || micros == 0 {
 			return
 		}
-		canonical := FormatDuration(micros)
+		canonical := algo.FormatDuration(micros)
 		again, ok := parseDuration(canonical)
 		testenv.Same(t, canonical+": that it is a duration", ok, true)
 		testenv.Same(t, canonical+", which is canonical for "+text, again, micros)
-		testenv.Same(t, "the canonical spelling of "+canonical, FormatDuration(again), canonical)
+		testenv.Same(t, "the canonical spelling of "+canonical, algo.FormatDuration(again), canonical)
 	})
 }
 

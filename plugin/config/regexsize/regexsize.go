@@ -4,7 +4,6 @@ package regexsize
 
 import (
 	"regexp/syntax"
-	"unicode/utf8"
 
 	"github.com/sluiceproxy/sluice/plugin/message"
 )
@@ -31,13 +30,6 @@ const (
 	maxBranches = 256
 )
 
-// maxRE2Instructions bounds a regular expression that Envoy compiles with each evaluation,
-// by RE2, which works on the bytes of UTF-8. An instruction takes some 0.2 to 0.5 us.
-//
-// Bound: instructions of an expression that Envoy compiles each time. Beyond it, the configuration
-// is refused. Protects the time of a request.
-const maxRE2Instructions = 2000
-
 // A BoundError says which bound a regular expression exceeds and, in
 // parentheses, what would be right.
 type BoundError string
@@ -48,25 +40,8 @@ func (e BoundError) Error() string { return string(e) }
 // compiled. The error is a BoundError, or what package regexp/syntax says of the
 // text.
 func Check(text string) error {
-	_, err := parse(text)
-	return err
-}
-
-// CheckRE2 is Check for a regular expression that RE2 compiles again and again: it also
-// bounds how long that takes.
-func CheckRE2(text string) error {
-	tree, err := parse(text)
-	if err == nil && re2Instructions(tree) > maxRE2Instructions {
-		err = boundError("compiled with each evaluation, the regular expression takes too long " +
-			"(want one with fewer or smaller repetitions, or classes of fewer characters beyond ASCII)")
-	}
-	return err
-}
-
-// parse returns what a text means if its size is within the bounds.
-func parse(text string) (*syntax.Regexp, error) {
 	if len(text) > MaxBytes {
-		return nil, boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
+		return boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
 	}
 	// Escaped parentheses and those in brackets count as groups, too.
 	depth, deepest := 0, 0
@@ -80,18 +55,18 @@ func parse(text string) (*syntax.Regexp, error) {
 		}
 	}
 	if deepest > maxGroups {
-		return nil, boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
+		return boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s := measure(tree)
 	if s.instructions > maxInstructions || s.branches > maxBranches || s.depth > maxTreeDepth {
-		return nil, BoundError("the regular expression is too large (want one with fewer or smaller repetitions and " +
+		return BoundError("the regular expression is too large (want one with fewer or smaller repetitions and " +
 			"alternatives)")
 	}
-	return tree, nil
+	return nil
 }
 
 func boundError(format string, args ...any) error {
@@ -135,42 +110,3 @@ func measure(re *syntax.Regexp) size {
 	}
 	return total
 }
-
-// re2Instructions is about what RE2 compiles to: of characters beyond ASCII each byte is
-// an instruction, and each range of them is several.
-func re2Instructions(re *syntax.Regexp) int {
-	n := 1
-	switch re.Op {
-	case syntax.OpLiteral:
-		n = 0
-		for _, r := range re.Rune {
-			n += utf8.RuneLen(r)
-		}
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		n = wideRange
-	case syntax.OpCharClass:
-		n = 0
-		for i := 0; i < len(re.Rune); i += 2 {
-			switch first, last := re.Rune[i], re.Rune[i+1]; {
-			case last < utf8.RuneSelf:
-				n++
-			case last-first >= 0x800:
-				n += wideRange
-			default:
-				n += 2
-			}
-		}
-	case syntax.OpConcat:
-		n = 0
-	}
-	for _, sub := range re.Sub {
-		n += re2Instructions(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= re.Min + max(1, re.Max-re.Min)
-	}
-	return n
-}
-
-// wideRange is about what a range of characters takes that spans several leading bytes.
-const wideRange = 8

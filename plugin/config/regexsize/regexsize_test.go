@@ -54,9 +54,12 @@ func FuzzMeasure(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		tree, err := parse(text)
-		if err != nil {
+		if Check(text) != nil {
 			return
+		}
+		tree, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
 		}
 		measured := measure(tree)
 		simple := tree.Simplify()

@@ -47,7 +47,6 @@ var notBounds = map[string]string{
 	"pattern":   "unitsPerByte unitsPerVisit",
 	"redis":     "permissionDenied unimplemented tenthMicros",
 	"redisresp": "most safeDigits SimpleString Error Integer Bulk Array Null",
-	"regexsize": "wideRange",
 	"rule": `
 		digestDigits hashDigits unitsToNormalise unitsToSearch unitsToWrite unitsToHash unitsToCount
 		foreseen certainly`,

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -107,10 +109,8 @@ func (d *draftLimit) readUnit() {
 		return
 	}
 	unit, ok := v.readText()
-	good := unit != "" && len(unit) <= most && unit[0] >= 'a' && unit[0] <= 'z'
-	for _, c := range []byte(unit) {
-		good = good && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
-	}
+	lower := unit == strings.ToLower(unit) && isWord(unit, "-")
+	good := unit != "" && len(unit) <= most && text.IsAlpha(unit[0]) && lower
 	if ok && !good {
 		v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
 	}

@@ -41,7 +41,7 @@ func (e BoundError) Error() string { return string(e) }
 // text.
 func Check(text string) error {
 	if len(text) > MaxBytes {
-		return boundError("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes)
+		return BoundError(message.Sprintf("the regular expression has %d bytes (want at most %d)", len(text), MaxBytes))
 	}
 	// Escaped parentheses and those in brackets count as groups, too.
 	depth, deepest := 0, 0
@@ -55,7 +55,7 @@ func Check(text string) error {
 		}
 	}
 	if deepest > maxGroups {
-		return boundError("the regular expression nests too deep (want at most %d levels of groups)", maxGroups)
+		return BoundError(message.Sprintf("the regular expression nests too deep (want at most %d levels of groups)", maxGroups))
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -67,10 +67,6 @@ func Check(text string) error {
 			"alternatives)")
 	}
 	return nil
-}
-
-func boundError(format string, args ...any) error {
-	return BoundError(message.Sprintf(format, args...))
 }
 
 // size is an upper bound of what a regular expression compiles to, known before

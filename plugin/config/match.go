@@ -214,28 +214,23 @@ func readNetwork(v value) (network ipaddr.Prefix, ok bool) {
 	}
 	address, length, isNetwork := strings.Cut(text, "/")
 	addr, ok := ipaddr.Parse(address)
-	if !ok {
+	width := addr.Width()
+	bits, err := strconv.Atoi(length)
+	switch {
+	case !ok:
 		v.mistake(`%s is not an address or a network (want one such as "10.0.0.0/8", "2001:db8::/32", "192.0.2.7")`,
 			v.shown())
-		return network, false
-	}
-	if addr.Is4() && strings.Contains(address, ":") {
+	case addr.Is4() && strings.Contains(address, ":"):
 		v.mistake("%s is an IPv4 address written as IPv6 (want it as IPv4, such as %q)", v.shown(), addr.AppendTo(nil))
-		return network, false
-	}
-	width := addr.Width()
-	if !isNetwork {
+	case !isNetwork:
 		return ipaddr.Prefix{Addr: addr, Bits: width}, true
-	}
-	bits, err := strconv.Atoi(length)
-	if err != nil || bits < 0 || bits > width || strconv.Itoa(bits) != length {
+	case err != nil || bits < 0 || bits > width || strconv.Itoa(bits) != length:
 		v.mistake("%s has a wrong prefix length (want 0 to %d)", v.shown(), width)
-		return network, false
-	}
-	if first := addr.Mask(bits); first != addr {
+	case addr.Mask(bits) != addr:
 		v.mistake("%s has bits set behind its prefix (want \"%s/%d\", or the address alone)",
-			v.shown(), first.AppendTo(nil), bits)
-		return network, false
+			v.shown(), addr.Mask(bits).AppendTo(nil), bits)
+	default:
+		return ipaddr.Prefix{Addr: addr, Bits: bits}, true
 	}
-	return ipaddr.Prefix{Addr: addr, Bits: bits}, true
+	return network, false
 }

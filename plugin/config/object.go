@@ -161,9 +161,6 @@ func (o object) object(name string) object {
 
 // choice finds the single field of that kind, which must be there.
 func (o object) choice() (name string, v value, ok bool) {
-	if !o.there {
-		return "", &located{}, false
-	}
 	var known, present []string
 	for i := range o.shape {
 		if f := &o.shape[i]; f.kind == choice {
@@ -173,15 +170,15 @@ func (o object) choice() (name string, v value, ok bool) {
 			}
 		}
 	}
-	switch len(present) {
-	case 0:
-		o.mistake("one of %s is missing (want exactly one)", quotedList(known))
-		return "", &located{}, false
-	case 1:
+	switch n := len(present); {
+	case n == 1:
 		v, ok = o.field(present[0])
 		return present[0], v, ok
+	case n > 1:
+		o.mistake("%s exclude each other (want exactly one)", strings.Join(quotedEach(present), " and "))
+	case o.there:
+		o.mistake("one of %s is missing (want exactly one)", quotedList(known))
 	}
-	o.mistake("%s exclude each other (want exactly one)", strings.Join(quotedEach(present), " and "))
 	return "", &located{}, false
 }
 

@@ -131,16 +131,19 @@ func parseV6(s string) (Addr, bool) {
 
 // Mask keeps the first bits of an address.
 func (a Addr) Mask(bits int) Addr {
+	hi, lo := a.behind(bits)
+	return Addr{hi: a.hi &^ hi, lo: a.lo &^ lo, v4: a.v4}
+}
+
+// behind has all bits of an address set but the first ones.
+func (a Addr) behind(bits int) (hi, lo uint64) {
 	switch {
 	case a.v4:
-		a.lo &^= 1<<(32-bits) - 1
+		return 0, 1<<(32-bits) - 1
 	case bits < 64:
-		a.hi &^= ^uint64(0) >> bits
-		a.lo = 0
-	default:
-		a.lo &^= ^uint64(0) >> (bits - 64)
+		return ^uint64(0) >> bits, ^uint64(0)
 	}
-	return a
+	return 0, ^uint64(0) >> (bits - 64)
 }
 
 // word is one of the eight words of an IPv6 address.

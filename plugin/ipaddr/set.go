@@ -13,17 +13,8 @@ type Prefix struct {
 
 // Last is the last address of the network.
 func (p Prefix) Last() Addr {
-	last := p.Addr
-	switch {
-	case last.v4:
-		last.lo |= 1<<(32-p.Bits) - 1
-	case p.Bits < 64:
-		last.hi |= ^uint64(0) >> p.Bits
-		last.lo = ^uint64(0)
-	default:
-		last.lo |= ^uint64(0) >> (p.Bits - 64)
-	}
-	return last
+	hi, lo := p.Addr.behind(p.Bits)
+	return Addr{hi: p.Addr.hi | hi, lo: p.Addr.lo | lo, v4: p.Addr.v4}
 }
 
 // compare orders addresses: IPv4 before IPv6, then by value.

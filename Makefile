@@ -209,8 +209,8 @@ zones: ## make the time zones that come with the plugin anew
 # GOLDEN=1 has a test write what it would compare (testenv.Golden), or keep what it has seen.
 .PHONY: golden
 golden: ## write the files anew that tests compare with what the code makes; read the difference
-	GOLDEN=1 go test -count 1 -run '^(TestScriptText|TestExamples|TestPage|TestConversations|TestSchema|TestReference)$$' \
-		./algo ./cmd/sluice/convert ./internal/bounds ./plugin/redis ./plugin/config
+	GOLDEN=1 go test -count 1 -run '^(TestScriptText|TestExamples|TestPage|TestConversations|TestScripts|TestSchema|TestReference)$$' \
+		./algo ./cmd/sluice ./cmd/sluice/convert ./internal/bounds ./plugin/redis ./plugin/config
 	git diff --stat
 
 .PHONY: pictures

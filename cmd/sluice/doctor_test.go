@@ -238,33 +238,3 @@ func TestDoctorExample(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s\nthe page has\n%s", r.code, r.out, r.errors, e.out)
 	}
 }
-
-// TestBrokenSetups holds that each way to break a set-up of Envoy and Redis has a command that names it.
-// TestValidateAround has those that are in Envoy's file, TestDoctor those that are in Redis.
-func TestBrokenSetups(t *testing.T) {
-	t.Parallel()
-	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ name, what, instead, says string }{
-		{"the limiter as bridge", inline, file, "the configuration is empty"},
-		{"a typo", `"limits": [`, `"limit": [`, `did you mean "limits"?`},
-		{
-			"host_env_keys left out", `{"cluster": "redis"}`, `{"cluster": "redis", "password_env": "PW"}`,
-			"is not given the environment variable",
-		},
-		{"the bridge left out", bridgeFilter, "", "has no bridge"},
-		{"the TCP pool left out", tcpPool, "", "no TCP connection pool"},
-		{"the cluster's name wrong", `{"cluster": "redis"}`, `{"cluster": "redes"}`, `Envoy has no cluster "redes"`},
-		{"the filter before jwt_authn", keyed, claim, `the metadata "envoy.filters.http.jwt_authn"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := execute(t, strings.Replace(string(shipped), c.what, c.instead, 1), "validate", "-")
-			if r.code != console.Refused || !strings.Contains(r.out, c.says) {
-				t.Errorf("exit code %d, want %s in\n%s", r.code, c.says, r.out)
-			}
-		})
-	}
-}

@@ -121,11 +121,11 @@ mutant tier-read-late plugin/decide/override.go \
 mutant pool-hidden-by-a-guarantee plugin/decide/overload.go \
 	'case limit == c.Limits.Pool: //' 'case limit == c.Limits.Pool && !hidden: //'
 mutant other-sizes-unknown plugin/decide/overload.go \
-	'len(e.sizes) != len(c.own))' '!slices.Equal(e.sizes, c.own))'
+	'len(e.sizes) != len(c.own) {' '!slices.Equal(e.sizes, c.own) {'
 mutant what-another-class-has plugin/deny/cache.go \
 	'left := d.Remaining - lower' 'left := d.Remaining'
 mutant refund-that-clamps algo/bucket.go \
 	'	r.size, r.debt = r.size-back, r.debt-back' '	r.size, r.debt = min(r.size, float64(b.capacity)*r.rate)-back, 0'
-mutant values-not-kept plugin/decide/check.go \
+mutant values-not-kept plugin/decide/question.go \
 	'	q.tags, c.Values = keep(q.tags, d.Values)' '	c.Values = d.Values'
 exit $failed

@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -154,7 +152,11 @@ func (s *Stores) answer(
 		c.hideAbsent()
 	}
 	if c.Limits.HasSlots && c.charged.receipt.source != FromNone {
-		s.slots.occupy(&c.charged.receipt, now.SteadyMicros)
+		for i := range c.charged.receipt.Limits.Parts {
+			p := &c.charged.receipt.Limits.Parts[i]
+			name, _ := c.Name(p, &s.slots.name)
+			s.slots.occupy(&c.charged.receipt, p, name, now.SteadyMicros)
+		}
 	}
 }
 
@@ -162,7 +164,9 @@ func (s *Stores) answer(
 // is false if that is nothing.
 func (q *Question) taken(d rule.Demand, r *algo.Ruling, decisions []algo.Decision) (_ rule.Demand, some bool) {
 	if d.Limits.Pays || d.Limits.Guarantee >= 0 {
-		q.costs, d.Costs = keep(q.costs, d.Costs)
+		n := len(q.costs)
+		q.costs = append(q.costs, d.Costs...)
+		d.Costs = q.costs[n:len(q.costs):len(q.costs)]
 	}
 	for i := range d.Costs {
 		if d.Limits.Pays && r.Over != (i >= d.Limits.Own) || i == d.Limits.Guarantee && decisions[i].Hidden {
@@ -249,28 +253,4 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 		s.embedded.change(&r.Demand, r.atMicros, r.Costs, now)
 	}
 	r.void()
-}
-
-// keep copies a demand, without its tag, into a check, in the memory of the question.
-func (q *Question) keep(c *Check, d *rule.Demand) {
-	c.Limits = d.Limits
-	q.costs, c.Costs = keep(q.costs, d.Costs)
-	q.tags, c.Values = keep(q.tags, d.Values)
-	q.sizes, c.Sizes = keep(q.sizes, d.Sizes)
-	c.own = c.Sizes
-	n := len(q.decisions) + len(d.Limits.Limits)
-	q.decisions = slices.Grow(q.decisions, len(d.Limits.Limits))[:n]
-	c.Decisions = q.decisions[n-len(d.Limits.Limits) : n : n]
-	clear(c.Decisions)
-}
-
-// keep copies list to the end of memory. It returns memory and the copy, which is
-// nil if there is nothing to copy.
-func keep[T any](memory, list []T) (grown, kept []T) {
-	if len(list) == 0 {
-		return memory, nil
-	}
-	begin := len(memory)
-	memory = append(memory, list...)
-	return memory, memory[begin:len(memory):len(memory)]
 }

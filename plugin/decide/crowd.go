@@ -301,6 +301,7 @@ func (c *crowd) expire(now Time) {
 		for s.n > 0 && listening-s.first.keptMicros >= c.timeoutMicros {
 			q := c.pop(s)
 			q.overdue = true
+			c.stores.before(q, now) // its limits may have changed meanwhile
 			q.giveUp()
 			c.home.answered(q)
 		}

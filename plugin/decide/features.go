@@ -192,45 +192,55 @@ func (s *Stores) replied(q *Question, c *Check, r *redis.Reply, now Time) {
 // inPlaceOfRedis decides what Redis has left undecided, as far as it can be: by what the worker remembers, by
 // what Redis has said to others of a crowd, and in mode local by the embedded store.
 func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
-	undecided := false
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status == Undecided && c.Rule.Excuses { // a remembered rejection stands
-			if r, ok := s.recall(c, now); ok && !r.Allowed {
-				s.answer(q, c, FromMemory, &r, c.Decisions, 0, now)
+	exceeds := false // what Redis has left, as far as it has said
+	for _, source := range [...]Source{FromMemory, FromBurst, FromFallback} {
+		undecided := false
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			if c.Status != Undecided {
+				continue
 			}
-		}
-		if c.Status == Undecided && c.Rule.Terms.Overrides && c.charged.sent.Limits == nil {
-			s.overrides.fit(q, c, now) // Redis was never asked, and has told of its identity meanwhile
-		}
-		undecided = undecided || c.Status == Undecided
-	}
-	if !undecided {
-		return
-	}
-	s.endOverdue(q, now) // overload.go
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != Undecided || c.Rule.Failure != config.FailLocal || !c.Rule.Enforced && !c.Rule.Reports {
-			continue
-		}
-		var r algo.Ruling
-		ok := false
-		if c.Rule.Terms.Overrides {
-			if r, ok = s.overrides.remembered(&c.Ask, now); !ok {
-				s.overrides.fit(q, c, now) // Redis may have told more than the check knew
+			var r algo.Ruling
+			ok := false
+			switch source {
+			case FromMemory:
+				if c.Rule.Excuses { // a remembered rejection stands
+					r, ok = s.recall(c, now)
+					ok = ok && !r.Allowed
+				}
+			case FromBurst:
+				r, ok = s.burst.rejects(q, c, now)
+			case FromFallback:
+				if !exceeds && q.state != Gone && c.Rule.Enforced && c.Rule.Failure != config.FailDeny {
+					s.burst.lend(q, c)
+				}
+				if c.Rule.Failure != config.FailLocal || !c.Rule.Enforced && !c.Rule.Reports {
+					continue
+				}
+				if c.Rule.Terms.Overrides {
+					r, ok = s.overrides.inPlaceOfRedis(q, c, now)
+				}
+				if !ok {
+					if n := len(c.Sizes); n > 0 { // what Redis was sent keeps its calendar windows
+						q.sizes = append(q.sizes, c.Sizes...)
+						c.Sizes = q.sizes[len(q.sizes)-n:]
+					}
+					s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
+					r, ok = s.embedded.decide(c, false, now)
+				}
 			}
-		}
-		if !ok {
-			if n := len(c.Sizes); n > 0 { // what Redis was sent keeps its calendar windows
-				q.sizes = append(q.sizes, c.Sizes...)
-				c.Sizes = q.sizes[len(q.sizes)-n:]
+			if !ok {
+				undecided = true
+				continue
 			}
-			s.calendars.fit(c.Limits, c.Sizes, now.UnixMicros)
-			r, ok = s.embedded.decide(c, false, now)
+			s.answer(q, c, source, &r, c.Decisions, 0, now)
+			exceeds = exceeds || source == FromBurst && !(c.Rule.Excuses && c.By == algo.ByLimits)
 		}
-		if ok {
-			s.answer(q, c, FromFallback, &r, c.Decisions, 0, now)
+		if source == FromBurst && q.overdue && !exceeds {
+			s.remote.conn.Overloaded(now.SteadyMicros)
+		}
+		if !undecided {
+			return
 		}
 	}
 }

@@ -380,7 +380,8 @@ func TestOverIsSettled(t *testing.T) {
 		w.leave(w.requests[q])
 		w.worker.Ends(q, resp, w.now)
 		w.ticks(20_000)
-		testenv.Same(t, "charged after "+strconv.FormatInt(status, 10), w.charged["r|"], map[int64]int64{200: 5, 500: 0}[status])
+		want := map[int64]int64{200: 5, 500: 0}[status]
+		testenv.Same(t, "charged after "+strconv.FormatInt(status, 10), w.charged["r|"], want)
 		w.server.Restart()
 		clear(w.charged)
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/redis"
@@ -31,7 +30,9 @@ type burst struct {
 	number uint32                            // counts the crowds
 	said   *lru.Table[rule.LimitSetID, said] // nil before the first of them; by rule.LimitSet.ID
 	seed   uint64
-	name   []byte // scratch, of a part
+
+	name   []byte       // scratch, of a part
+	limits []algo.Limit // scratch, as a check has them
 }
 
 // said is Redis' last decision about an identity.
@@ -52,185 +53,138 @@ func (b *burst) begin() {
 	b.number++
 }
 
-// hear notes what Redis says of a check's identity. If again, the check's units are lent
-// already, or are given back.
+// hear notes what Redis says of a check's identity, of each part of it. If again, the check's units are
+// lent already, or are given back.
 func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 	if !c.Rule.Enforced {
 		return
 	}
-	for i := range c.Limits.Parts {
-		if name, applies := c.Name(&c.Limits.Parts[i], &b.name); applies {
-			b.hearPart(c, name, r, again, nowMicros)
-		}
-	}
-}
-
-// hearPart notes it of a part of the identity.
-func (b *burst) hearPart(c *Check, part []byte, r *redis.Reply, again bool, nowMicros int64) {
 	if b.said == nil {
 		b.said = lru.New[rule.LimitSetID, said](maxBurstIdentities, b.seed)
 	}
-	e, fresh := b.said.Put(c.Limits.ID, part)
-	if fresh || e.number != b.number {
-		e.number, e.lent, e.used, e.decisions = b.number, e.lent[:0], e.used[:0], e.decisions[:0]
-	}
-	e.atMicros, e.storeMicros = nowMicros, r.AtMicros
-	e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
-	if r.EarnedMicros > 0 {
-		e.block = deny.Block{By: algo.ByPenalty, LeftMicros: r.EarnedMicros}
-	}
-	e.hearDecisions(c, r)
-	e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
-	for i := range e.decisions {
-		if i == len(e.lent) {
-			e.lent, e.used = append(e.lent, 0), append(e.used, 0)
-		}
-		if r.By != algo.ByLimits {
+	for n := range c.Limits.Parts {
+		name, applies := c.Name(&c.Limits.Parts[n], &b.name)
+		if !applies {
 			continue
 		}
-		l, d := c.Limit(i), &e.decisions[i]
-		switch used := l.Room() - d.Remaining; {
-		case l.Pool: // it may be in debt
-			e.used[i] = max(used, l.UnitsRestoredIn(d.ResetAfterMicros-1))
-		case d.Remaining > 0:
-			e.used[i] = used
-		default: // so much at least: another size or class may have seen more
-			e.used[i] = max(used, e.used[i])
+		e, fresh := b.said.Put(c.Limits.ID, name)
+		if fresh || e.number != b.number {
+			e.number, e.lent, e.used, e.decisions = b.number, e.lent[:0], e.used[:0], e.decisions[:0]
 		}
-		if again && r.Allowed && (!c.Limits.Pays || r.Over == (i >= c.Limits.Own)) {
-			d.Remaining += c.Costs[i]
-			e.used[i] -= c.Costs[i]
+		e.atMicros, e.storeMicros = nowMicros, r.AtMicros
+		e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
+		if r.EarnedMicros > 0 {
+			e.block = deny.Block{By: algo.ByPenalty, LeftMicros: r.EarnedMicros}
 		}
-	}
-}
-
-// hearDecisions takes the decisions of a reply. Limits that Redis left out, because the rule's own limits
-// admitted the request, keep their last decisions.
-func (e *said) hearDecisions(c *Check, r *redis.Reply) {
-	for i := range r.Decisions {
-		d := r.Decisions[i]
-		if r.By == algo.ByLimits && d.Hidden && i >= c.Limits.Own {
-			if i < len(e.decisions) {
+		e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
+		known := len(e.decisions)
+		e.decisions = slices.Grow(e.decisions, len(r.Decisions))[:len(r.Decisions)]
+		for i := range r.Decisions {
+			d := &e.decisions[i]
+			switch {
+			case r.By != algo.ByLimits || !r.Decisions[i].Hidden || i < c.Limits.Own:
+				*d = r.Decisions[i]
+			case i >= known: // Redis left it out, because the rule's own limits admitted the request
+				*d = algo.Decision{Allowed: true, Remaining: c.Room(i)}
+			}
+			if i == len(e.lent) {
+				e.lent, e.used = append(e.lent, 0), append(e.used, 0)
+			}
+			if r.By != algo.ByLimits {
 				continue
 			}
-			l := c.Limit(i)
-			d = algo.Decision{Allowed: true, Remaining: l.Room()}
-		}
-		if i < len(e.decisions) {
-			e.decisions[i] = d
-		} else {
-			e.decisions = append(e.decisions, d)
-		}
-	}
-	e.decisions = e.decisions[:len(r.Decisions)]
-}
-
-// lend notes that the failure mode lets a check's request go.
-func (b *burst) lend(q *Question, c *Check) {
-	from, to := 0, len(c.Costs)
-	if c.Limits.Pays {
-		if to = c.Limits.Own; !b.fitsList(q, c, 0, to) {
-			from, to = to, len(c.Costs)
-		}
-	}
-	for i := range c.Limits.Parts {
-		part := &c.Limits.Parts[i]
-		e := b.about(q, c, part)
-		if e == nil || e.block.By != algo.ByLimits {
-			continue
-		}
-		c.lent = true
-		for _, limit := range part.Limits {
-			if from <= limit && limit < to {
-				e.lent[limit] += c.Costs[limit]
+			switch used := c.Room(i) - d.Remaining; {
+			case c.Limits.Limits[i].Pool: // it may be in debt
+				l := c.Limit(i)
+				e.used[i] = max(used, l.UnitsRestoredIn(d.ResetAfterMicros-1))
+			case d.Remaining > 0:
+				e.used[i] = used
+			default: // so much at least: another size or class may have seen more
+				e.used[i] = max(used, e.used[i])
+			}
+			if again && r.Allowed && (!c.Limits.Pays || r.Over == (i >= c.Limits.Own)) {
+				d.Remaining += c.Costs[i]
+				e.used[i] -= c.Costs[i]
 			}
 		}
 	}
-}
-
-// fitsList reports whether a check fits into all that is known of the limits from one on to another.
-func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
-	for i := range c.Limits.Parts {
-		part := &c.Limits.Parts[i]
-		e := b.about(q, c, part)
-		if e == nil || e.block.By != algo.ByLimits {
-			continue
-		}
-		for _, limit := range part.Limits {
-			if l := e.limit(limit, c); from <= limit && limit < to && !e.fits(limit, c, &l) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // How the worker decides requests that timed out in a crowd, from Redis' last decision about the same
 // identity.
 
-// endOverdue decides the undecided checks of a request where Redis' decisions about others of the crowd
-// suffice.
-//
-//go:noinline
-func (s *Stores) endOverdue(q *Question, now Time) {
-	rejected := false
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != Undecided || !c.Rule.Enforced {
-			continue
+// heard is what Redis has said of a part of an identity, for a check that asks about it.
+type heard struct {
+	*said
+	check  *Check
+	limits []algo.Limit // of the part, at the check's sizes and class
+}
+
+// about returns Redis' last decision about a part of an undecided check's identity. ok is false if there is
+// none since the request came.
+func (b *burst) about(q *Question, c *Check, part *rule.Part) (h heard, ok bool) {
+	name, applies := c.Name(part, &b.name)
+	if !applies || b.said == nil {
+		return h, false
+	}
+	e := b.said.Get(c.Limits.ID, name)
+	if e == nil || e.atMicros < q.arrivedMicros {
+		return h, false
+	}
+	if e.block.By != algo.ByLimits {
+		return heard{said: e, check: c}, true
+	}
+	if len(e.decisions) != len(c.Decisions) || len(e.sizes) != len(c.own) {
+		return h, false
+	}
+	b.limits = slices.Grow(b.limits[:0], len(c.Decisions))[:len(c.Decisions)]
+	for _, i := range part.Limits {
+		b.limits[i] = c.Limits.Limits[i].Limit
+		if c.Sizes != nil {
+			b.limits[i].Resize(c.Sizes[i])
 		}
-		if r, rejects := s.burst.rejects(q, c, now); rejects {
-			s.answer(q, c, FromBurst, &r, c.Decisions, 0, now)
-			rejected = rejected || !c.isOver()
-		}
 	}
-	if rejected {
-		return
-	}
-	if q.overdue {
-		s.remote.conn.Overloaded(now.SteadyMicros)
-	}
-	if q.state == Gone {
-		return
-	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == Undecided && c.Rule.Enforced && c.Rule.Failure != config.FailDeny {
-			s.burst.lend(q, c)
-		}
-	}
+	return heard{e, c, b.limits}, true
 }
 
 // rejects reports whether an undecided check asks for more than Redis has left. It fills in the decisions
 // of the limits that it knows.
 func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects bool) {
+	if !c.Rule.Enforced {
+		return r, false
+	}
 	for i := range c.Decisions {
 		c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
 	var lends bool // a pool rejects no request that the guarantee has room for
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
-		e := b.about(q, c, part)
-		if e == nil {
+		h, ok := b.about(q, c, part)
+		if !ok {
 			continue
 		}
-		age := now.SteadyMicros - e.atMicros
-		r.AtMicros = e.storeMicros + age
-		if e.block.By != algo.ByLimits {
-			if !e.blocks(now) {
+		age := now.SteadyMicros - h.atMicros
+		r.AtMicros = h.storeMicros + age
+		if h.block.By != algo.ByLimits {
+			left := h.block.LeftMicros
+			if left != algo.Never {
+				left = max(0, left-age)
+			}
+			if !h.block.By.Blocks() || left == 0 {
 				continue
 			}
-			r.By, r.LeftMicros = e.block.By, e.left(now)
+			r.By, r.LeftMicros = h.block.By, left
 			return r, true
 		}
 		for _, limit := range part.Limits {
-			l, hidden := e.limit(limit, c), e.decisions[limit].Hidden
-			d := e.decide(limit, c, &l, age)
+			d, hidden := h.decide(limit, age), h.decisions[limit].Hidden
 			switch {
 			case limit == c.Limits.Guarantee: // the pool's decision is shown
 				lends = d.Allowed && !hidden && c.Costs[limit] > 0
 				continue
 			case limit == c.Limits.Pool: // hidden where the guarantee has admitted, and known all the same
-				rejects = rejects || !d.Allowed && !(lends && e.fitsDebt(limit, c, &l))
+				debt := 2*h.limits[limit].Capacity() - h.used[limit] - h.lent[limit]
+				rejects = rejects || !d.Allowed && !(lends && c.Costs[limit] <= debt)
 			case hidden:
 				continue
 			default:
@@ -246,95 +200,94 @@ func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects
 	return r, rejects
 }
 
-// about returns Redis' last decision about a part of an undecided check's identity: nil if there is
-// none since the request came.
-func (b *burst) about(q *Question, c *Check, part *rule.Part) *said {
-	name, applies := c.Name(part, &b.name)
-	if !applies || b.said == nil {
-		return nil
+// lend notes that the failure mode lets a check's request go.
+func (b *burst) lend(q *Question, c *Check) {
+	from, to := 0, len(c.Costs)
+	if c.Limits.Pays {
+		if to = c.Limits.Own; !b.fitsList(q, c, 0, to) {
+			from, to = to, len(c.Costs)
+		}
 	}
-	e := b.said.Get(c.Limits.ID, name)
-	if e == nil || e.atMicros < q.arrivedMicros {
-		return nil
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
+		h, ok := b.about(q, c, part)
+		if !ok || h.block.By != algo.ByLimits {
+			continue
+		}
+		c.lent = true
+		for _, limit := range part.Limits {
+			if from <= limit && limit < to {
+				h.lent[limit] += c.Costs[limit]
+			}
+		}
 	}
-	if e.block.By == algo.ByLimits && (len(e.decisions) != len(c.Decisions) || len(e.sizes) != len(c.own)) {
-		return nil
+}
+
+// fitsList reports whether a check fits into all that is known of the limits from one on to another.
+func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
+	for i := range c.Limits.Parts {
+		part := &c.Limits.Parts[i]
+		h, ok := b.about(q, c, part)
+		if !ok || h.block.By != algo.ByLimits {
+			continue
+		}
+		for _, limit := range part.Limits {
+			if from <= limit && limit < to && !h.fits(limit) {
+				return false
+			}
+		}
 	}
-	return e
+	return true
 }
 
-// left is how long the block still lasts; 0 without one.
-func (e *said) left(now Time) int64 {
-	if !e.block.By.Blocks() || e.block.LeftMicros == algo.Never {
-		return e.block.LeftMicros
+// fits reports whether the check's cost of a limit does not exceed the units that are left.
+func (h *heard) fits(i int) bool {
+	cost := h.check.Costs[i]
+	return cost == 0 || cost <= h.remaining(i)-h.lent[i]
+}
+
+// remaining is how much Redis has left of a limit of the check's size and class, at most.
+func (h *heard) remaining(i int) int64 {
+	if h.isOf(i) {
+		return h.decisions[i].Remaining
 	}
-	return max(0, e.block.LeftMicros-(now.SteadyMicros-e.atMicros))
+	return h.limits[i].Room() - h.used[i]
 }
 
-// limit is a limit of a check's size and class.
-func (*said) limit(i int, c *Check) algo.Limit { return c.Limit(i) }
-
-// fits reports whether a check's cost of a limit does not exceed the units that are left.
-func (e *said) fits(i int, c *Check, l *algo.Limit) bool {
-	cost := c.Costs[i]
-	return cost == 0 || cost <= e.remaining(i, c, l)-e.lent[i]
-}
-
-// fitsDebt reports whether the cost of a request within its guarantee fits into the pool's debt.
-func (e *said) fitsDebt(pool int, c *Check, l *algo.Limit) bool {
-	return c.Costs[pool] <= 2*l.Capacity()-e.used[pool]-e.lent[pool]
-}
-
-// remaining is how much Redis has left of a limit of a check's size and class, at most.
-func (e *said) remaining(i int, c *Check, l *algo.Limit) int64 {
-	if e.isOf(i, c) {
-		return e.decisions[i].Remaining
+// isOf reports whether the decision was about a limit of the check's size and class.
+func (h *heard) isOf(i int) bool {
+	if h.check.own == nil {
+		return true
 	}
-	return l.Room() - e.used[i]
+	was, is := &h.sizes[i], &h.check.own[i]
+	return was.Units == is.Units && was.Burst == is.Burst && was.Ceiling == is.Ceiling
 }
 
-// isOf reports whether the decision was about a limit of a check's size and class.
-func (e *said) isOf(i int, c *Check) bool {
-	return c.own == nil ||
-		e.sizes[i].Units == c.own[i].Units && e.sizes[i].Burst == c.own[i].Burst && e.sizes[i].Ceiling == c.own[i].Ceiling
-}
-
-// blocks reports whether the identity is under a block that still lasts.
-func (e *said) blocks(now Time) bool { return e.block.By.Blocks() && e.left(now) != 0 }
-
-// What is said to a request that exceeds what Redis had left, by its last decision.
-
-// decide is a limit's decision about a check. Its wait is never too short: if it does not follow
-// from Redis' decision, it lasts until all units are back.
-func (e *said) decide(i int, c *Check, l *algo.Limit, age int64) algo.Decision {
-	d := e.decisions[i]
-	if !e.isOf(i, c) && l.Algorithm.HasBurst() { // it drains at another rate
+// decide is a limit's decision about the check, from Redis' last one. Its wait is never too short: if it
+// does not follow from Redis' decision, it lasts until all units are back.
+func (h *heard) decide(i int, age int64) algo.Decision {
+	d, l, isOf := h.decisions[i], &h.limits[i], h.isOf(i)
+	if !isOf && l.Algorithm.HasBurst() { // it drains at another rate
 		d.ResetAfterMicros = l.RestoreMicros()
 	}
-	rejected := !d.Allowed
-	d.Allowed, d.Hidden = e.fits(i, c, l), false
-	d.Remaining = max(0, e.remaining(i, c, l)-e.lent[i])
-	if d.Allowed {
-		d.RetryAfterMicros = 0
-	} else {
-		d.RetryAfterMicros = e.wait(i, c, l, &d, rejected)
-		if d.RetryAfterMicros != algo.Never {
-			d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
+	rejected, wait, known := !d.Allowed, int64(0), false
+	d.Allowed, d.Hidden = h.fits(i), false
+	d.Remaining = max(0, h.remaining(i)-h.lent[i])
+	if !d.Allowed {
+		if rejected && h.lent[i] == 0 && isOf {
+			wait, known = l.RetryAfterFor(h.check.Costs[i], h.costs[i], d.RetryAfterMicros)
+		}
+		switch {
+		case known:
+		case h.check.Costs[i] > l.Room():
+			wait = algo.Never
+		default:
+			wait = d.ResetAfterMicros
+		}
+		if wait != algo.Never {
+			wait = max(1, wait-age)
 		}
 	}
-	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
+	d.RetryAfterMicros, d.ResetAfterMicros = wait, max(0, d.ResetAfterMicros-age)
 	return d
-}
-
-// wait is the check's wait as of Redis' last decision.
-func (e *said) wait(i int, c *Check, l *algo.Limit, d *algo.Decision, rejected bool) int64 {
-	if rejected && e.lent[i] == 0 && e.isOf(i, c) {
-		if micros, known := l.RetryAfterFor(c.Costs[i], e.costs[i], d.RetryAfterMicros); known {
-			return micros
-		}
-	}
-	if c.Costs[i] > l.Room() {
-		return algo.Never
-	}
-	return d.ResetAfterMicros
 }

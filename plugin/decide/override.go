@@ -208,16 +208,12 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 		q.mades = append(q.mades, made{came: c.Demand, decisions: c.Decisions})
 		c.made = &q.mades[len(q.mades)-1]
 	}
-	m, to, sized, begin := c.made, override.Parse(text.View(value)), false, len(q.sizes)
+	m, to, begin := c.made, override.Parse(text.View(value)), len(q.sizes)
 	c.Demand, c.own, c.Decisions, m.kind = m.came, m.came.Sizes, m.decisions, to.Kind
+	var tier rule.Applied
+	sized := false
 	ok = true
 	switch to.Kind {
-	case override.Numbers, override.Factor:
-		if q.sizes, sized = c.Limits.SizesOf(q.sizes, c.own, to); sized {
-			c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
-		} else {
-			m.kind = override.Nonsense
-		}
 	case override.Tier:
 		limits := o.rules.Tier(c.Rule.ID, to.Rest)
 		switch {
@@ -227,38 +223,48 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 		case q.state == Gone || q.state == Ended:
 			value, m.kind, ok = nil, override.None, false
 		default:
-			tier := o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
+			tier = o.rules.ApplyAs(o.host.Request(q.ContextID), &o.matcher, limits, c.ahead)
 			if c.Rule.Reports {
 				clear(tier.Costs)
 			}
-			q.keep(c, &tier.Demand)
-			sized = true
+		}
+	case override.Numbers, override.Factor:
+		if q.sizes, sized = c.Limits.SizesOf(q.sizes, c.own, to); !sized {
+			m.kind = override.Nonsense
 		}
 	}
-	if q.tags, m.value = keep(q.tags, value); !sized {
+	q.tags, m.value = keep(q.tags, value)
+	switch {
+	case tier.Limits != nil:
+		q.keep(c, &tier.Demand)
+	case sized:
+		c.Sizes = q.sizes[begin:len(q.sizes):len(q.sizes)]
+	default:
 		q.sizes, c.Sizes = keep(q.sizes, c.own) // what Redis was sent stays as it was
 	}
 	return ok
 }
 
-// remembered is the ruling on a check's identity, if the worker remembers that it is free or
-// blocked. It counts where Redis does not decide.
-func (o *overrides) remembered(a *Ask, now Time) (r algo.Ruling, ok bool) {
-	k := o.lasting(a, now.SteadyMicros)
-	if k == nil {
-		return r, false
+// inPlaceOfRedis is the ruling on a check's identity, if the worker remembers that it is free or blocked.
+// Otherwise ok is false, and the check is as the override has it that Redis may have told meanwhile.
+func (o *overrides) inPlaceOfRedis(q *Question, c *Check, now Time) (r algo.Ruling, ok bool) {
+	var value []byte
+	if k := o.lasting(&c.Ask, now.SteadyMicros); k != nil {
+		value = k.value
+		r.LeftMicros = k.untilMicros - now.SteadyMicros
+		if k.untilMicros == math.MaxInt64 {
+			r.LeftMicros = algo.Never
+		}
 	}
-	r.AtMicros, r.LeftMicros = now.UnixMicros, k.untilMicros-now.SteadyMicros
-	if k.untilMicros == math.MaxInt64 {
-		r.LeftMicros = algo.Never
-	}
-	switch override.Parse(text.View(k.value)).Kind {
+	r.AtMicros = now.UnixMicros
+	switch override.Parse(text.View(value)).Kind {
 	case override.Free:
 		r.By, r.Allowed = algo.ByFree, true
+		return r, true
 	case override.Block:
 		r.By = algo.ByBlock
-	default:
-		return r, false
+		return r, true
 	}
-	return r, true
+	o.apply(q, c, value)
+	return algo.Ruling{}, false
 }

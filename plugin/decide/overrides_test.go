@@ -298,6 +298,11 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	sent, kept := w.asks(headers{}), w.begin(headers{})
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
+	crowd := &w.worker.crowd
+	crowd.begin()
+	crowd.push(crowd.shareOf(kept), kept)
+	crowd.timeoutMicros = 0
+	crowd.expire(w.now)
 	for _, q := range []*Question{sent, kept} {
 		q.Checks[0].Status = Undecided
 		w.stores.inPlaceOfRedis(q, w.now)

@@ -84,6 +84,30 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 	return len(q.Checks) > 0
 }
 
+// keep copies a demand, without its tag, into a check, in the memory of the question.
+func (q *Question) keep(c *Check, d *rule.Demand) {
+	c.Limits = d.Limits
+	q.costs, c.Costs = keep(q.costs, d.Costs)
+	q.tags, c.Values = keep(q.tags, d.Values)
+	q.sizes, c.Sizes = keep(q.sizes, d.Sizes)
+	c.own = c.Sizes
+	n := len(q.decisions) + len(d.Limits.Limits)
+	q.decisions = slices.Grow(q.decisions, len(d.Limits.Limits))[:n]
+	c.Decisions = q.decisions[n-len(d.Limits.Limits) : n : n]
+	clear(c.Decisions)
+}
+
+// keep copies list to the end of memory. It returns memory and the copy, which is
+// nil if there is nothing to copy.
+func keep[T any](memory, list []T) (grown, kept []T) {
+	if len(list) == 0 {
+		return memory, nil
+	}
+	begin := len(memory)
+	memory = append(memory, list...)
+	return memory, memory[begin:len(memory):len(memory)]
+}
+
 // reset makes the question one about another request.
 func (q *Question) reset() {
 	clear(q.Checks)

@@ -30,27 +30,22 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// occupy notes the slots of a receipt, by the part of each limit.
-func (f *inFlight) occupy(r *Receipt, nowMicros int64) {
-	taken := 0
-	for i := range r.Limits.Parts {
-		p := &r.Limits.Parts[i]
-		name, _ := r.Name(p, &f.name)
-		for _, limit := range p.Limits {
-			if r.Costs[limit] <= 0 || r.Limits.Limits[limit].TTLMicros == 0 {
-				continue
-			}
-			at := &r.slot
-			if taken++; taken > 1 {
-				if r.further == nil { // it never grows: slots stay where they are
-					r.further = make([]slots.Slot, 0, len(r.Costs)-1)
-				}
-				r.further = append(r.further, slots.Slot{Further: true})
-				at = &r.further[len(r.further)-1]
-			}
-			at.Nonce, at.Slots = r.nonce, r.Costs[limit]
-			f.book.Occupy(at, r.Limits.ID, name, r.source != FromRedis, nowMicros)
+// occupy notes the slots that a receipt has of one part of the identity.
+func (f *inFlight) occupy(r *Receipt, p *rule.Part, name []byte, nowMicros int64) {
+	for _, limit := range p.Limits {
+		if r.Costs[limit] <= 0 || r.Limits.Limits[limit].TTLMicros == 0 {
+			continue
 		}
+		at := &r.slot
+		if at.Held() {
+			if r.further == nil { // it never grows: slots stay where they are
+				r.further = make([]slots.Slot, 0, len(r.Costs)-1)
+			}
+			r.further = append(r.further, slots.Slot{Further: true})
+			at = &r.further[len(r.further)-1]
+		}
+		at.Nonce, at.Slots = r.nonce, r.Costs[limit]
+		f.book.Occupy(at, r.Limits.ID, name, r.source != FromRedis, nowMicros)
 	}
 }
 

@@ -10,8 +10,6 @@
 package deny
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -99,11 +97,14 @@ func limitOf(d *rule.Demand, i int) *algo.Limit {
 // Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
 // nothing, and nothing may be kept there.
 type Cache struct {
-	table lru.Table[rule.LimitSetID, Entry]
+	table  lru.Table[rule.LimitSetID, Entry]
+	limits []remembered // scratch
 }
 
 // New makes a cache of at most size entries, of at least 1. Its seed differs in each worker.
-func New(size int, seed uint64) *Cache { return &Cache{*lru.New[rule.LimitSetID, Entry](size, seed)} }
+func New(size int, seed uint64) *Cache {
+	return &Cache{table: *lru.New[rule.LimitSetID, Entry](size, seed)}
+}
 
 // Clear forgets everything: what was remembered may not hold any more.
 func (c *Cache) Clear() { c.table.Clear() }
@@ -231,13 +232,11 @@ func (was *remembered) decideClass(
 func (c *Cache) Remember(
 	name []byte, d *rule.Demand, p *rule.Part, decisions []algo.Decision, nowMicros, storeMicros, ttlMicros int64,
 ) {
-	e, _ := c.table.Put(d.Limits.ID, name)
-	e.AtMicros, e.StoreMicros, e.block = nowMicros, storeMicros, Block{}
-	e.limits = slices.Grow(e.limits[:0], len(p.Limits))
 	wait := int64(0)
+	c.limits = c.limits[:0]
 	for _, i := range p.Limits {
 		said := &decisions[i]
-		e.limits = append(e.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(limitOf(d, i))})
+		c.limits = append(c.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(limitOf(d, i))})
 		if !said.Allowed {
 			wait = algo.LongerWait(wait, said.RetryAfterMicros)
 		}
@@ -248,10 +247,12 @@ func (c *Cache) Remember(
 	if exactly(d) {
 		wait = d.Limits.Plan.WaitMicros(decisions)
 	}
-	if e.rejects = wait != 0; e.rejects && wait != algo.Never {
+	if wait != 0 && wait != algo.Never {
 		ttlMicros = min(ttlMicros, wait)
 	}
-	e.untilMicros = nowMicros + ttlMicros
+	e, _ := c.table.Put(d.Limits.ID, name)
+	e.limits, e.block, e.rejects = append(e.limits[:0], c.limits...), Block{}, wait != 0
+	e.AtMicros, e.StoreMicros, e.untilMicros = nowMicros, storeMicros, nowMicros+ttlMicros
 }
 
 // Forget drops the entry of a tag whose state was given something back.

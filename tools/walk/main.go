@@ -22,7 +22,7 @@ var limits = []struct {
 	stays, returns           int
 }{
 	{"plugin/decide", "Stores.Ask", "q", 45, 15},
-	{"plugin/decide", "Stores.Conclude", "q", 66, 36},
+	{"plugin/decide", "Stores.Conclude", "q", 60, 25},
 }
 
 // How many of the functions and methods that are not exported may be called just once. Bound: per cent.

@@ -48,7 +48,7 @@ simulate() {
 mutant forgotten-wake plugin/decide/worker.go \
 	'if w.questions.ready.first != nil || w.crowd' 'if w.crowd'
 mutant forgotten-turn plugin/decide/worker.go \
-	'Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))' 'w.stores.nextMicros(nowMicros)'
+	'Sooner(w.queue.nextMicros(nowMicros), w.stores' 'Sooner(0, w.stores'
 mutant dropped-refund plugin/decide/check.go \
 	's.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)' '_ = r'
 mutant double-refund plugin/decide/check.go \
@@ -69,7 +69,7 @@ mutant units-kept-at-close plugin/decide/stores.go \
 mutant late-units-kept plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
 mutant closing-forgotten plugin/decide/worker.go \
-	'c.untilMicros = nowMicros + maxClosingMicros' '_ = nowMicros'
+	'w.closing.untilMicros = now.SteadyMicros + maxClosingMicros' '_ = now'
 mutant slots-not-released plugin/decide/check.go \
 	's.slots.vacate(r)' '_ = r'
 mutant resumed-twice plugin/effects.go \

@@ -61,7 +61,7 @@ type Ask struct {
 }
 
 // Said is a store's word on a check. Stores.answer writes it, and what a refund makes of it
-// Check.uncharge; while Redis is asked, the Status alone changes.
+// Stores.giveAllBack; while Redis is asked, the Status alone changes.
 type Said struct {
 	Status    Status
 	Source    Source
@@ -131,8 +131,19 @@ func (s *Stores) answer(
 		c.Status = Allowed
 	}
 	switch {
-	case r.By.Blocks():
-		c.block(r.LeftMicros)
+	case r.By.Blocks(): // all limits reject, for as long as the block lasts
+		c.LeftMicros = r.LeftMicros
+		reset := max(r.LeftMicros, 0)
+		for i := range c.Decisions {
+			bounds := algo.Bounds{}
+			if c.Sizes != nil {
+				bounds = c.Sizes[i].Bounds
+			}
+			c.Decisions[i] = algo.Decision{
+				ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: r.LeftMicros,
+				BeginsMicros: bounds[1], EndsMicros: bounds[2],
+			}
+		}
 	case r.By == algo.ByFree:
 		for i := range c.Decisions {
 			c.Decisions[i] = algo.Decision{Allowed: true}
@@ -149,7 +160,11 @@ func (s *Stores) answer(
 		}
 	}
 	if c.Values != nil {
-		c.hideAbsent()
+		for i := range c.Decisions {
+			if _, applies := c.Limits.ValuesOf(c.Values, i); !applies { // the request has no value for its "per"
+				c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
+			}
+		}
 	}
 	if c.Limits.HasSlots && c.charged.receipt.source != FromNone {
 		for i := range c.charged.receipt.Limits.Parts {
@@ -177,31 +192,6 @@ func (q *Question) taken(d rule.Demand, r *algo.Ruling, decisions []algo.Decisio
 	return d, some
 }
 
-// block makes all limits of a check reject, for as long as a block lasts.
-func (c *Check) block(leftMicros int64) {
-	c.LeftMicros = leftMicros
-	reset := max(leftMicros, 0)
-	for i := range c.Decisions {
-		bounds := algo.Bounds{}
-		if c.Sizes != nil {
-			bounds = c.Sizes[i].Bounds
-		}
-		c.Decisions[i] = algo.Decision{
-			ResetAfterMicros: reset, ResetBeforeMicros: reset, RetryAfterMicros: leftMicros,
-			BeginsMicros: bounds[1], EndsMicros: bounds[2],
-		}
-	}
-}
-
-// hideAbsent hides the limits that do not apply, as the request has no value for their "per".
-func (c *Check) hideAbsent() {
-	for i := range c.Decisions {
-		if _, applies := c.Limits.ValuesOf(c.Values, i); !applies {
-			c.Decisions[i] = algo.Decision{Allowed: true, Hidden: true}
-		}
-	}
-}
-
 // fill records a charge in r, whose earlier charge has been given back.
 func (r *Receipt) fill(with Receipt) {
 	must.Hold(r.source == FromNone, "a receipt is not overwritten: its charge would be lost")
@@ -218,19 +208,14 @@ func (r *Receipt) void() {
 	*r = Receipt{}
 }
 
-// uncharge changes the decisions on a check to what they would be without its charge.
-func (c *Check) uncharge() {
-	if c.charged.receipt.source == FromNone {
-		return
-	}
-	for j := range c.Decisions {
-		c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.Costs[j])
-	}
-}
-
-// giveAllBack returns what a check has charged, and what a late reply has shown that it charged.
+// giveAllBack returns what a check has charged, and what a late reply has shown that it charged. The
+// check's decisions become what they would be without the charge.
 func (s *Stores) giveAllBack(c *Check, now Time) {
-	c.uncharge()
+	for j := range c.Decisions {
+		if c.charged.receipt.source != FromNone {
+			c.Decisions[j] = c.Decisions[j].Uncharged(c.charged.receipt.Costs[j])
+		}
+	}
 	for _, r := range [...]*Receipt{&c.charged.receipt, &c.charged.late} {
 		s.GiveBack(r, now)
 	}
@@ -245,7 +230,8 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	s.slots.vacate(r)
 	switch r.source {
 	case FromLease: // of 1 unit
-		s.leases.unspend(r, now)
+		charge := lease.Charge{Nonce: r.nonce, StoreMicros: r.atMicros}
+		s.leases.book.Unspend(r.lease, charge, now.SteadyMicros)
 	case FromRedis:
 		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 		s.memory.forgetCharge(&r.Demand)

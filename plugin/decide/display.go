@@ -27,15 +27,9 @@ func (d *display) text(v Verdict) string {
 }
 
 // limits are the limits that the client is shown: of the enforced rules whose checks were
-// decided; and the time of the decisions, or 0 if no store was asked because a limit is 0. They
-// are valid until the next call.
-func (d *display) limits(q *Question) (limits []answer.Limit, atMicros int64) {
-	limits, _, atMicros = d.limitsWith(q, nil)
-	return limits, atMicros
-}
-
-// limitsWith returns limits, and which of these belong to one check.
-func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit, atMicros int64) {
+// decided; which of them belong to one check; and the time of the decisions, or 0 if no store was asked
+// because a limit is 0. They are valid until the next call.
+func (d *display) limits(q *Question, by *Check) (limits, of []answer.Limit, atMicros int64) {
 	limits = d.answer.Limits[:0]
 	for i := range q.Checks {
 		c := &q.Checks[i]
@@ -57,7 +51,7 @@ func (d *display) limitsWith(q *Question, by *Check) (limits, of []answer.Limit,
 //go:noinline
 func (d *display) rejection(q *Question) *answer.Rejection {
 	r, by := &d.answer, q.verdict.By
-	limits, of, atMicros := d.limitsWith(q, by)
+	limits, of, atMicros := d.limits(q, by)
 	*r = answer.Rejection{Text: d.text(q.verdict), Limits: limits, By: of, AtMicros: atMicros, Undecided: by == nil}
 	if by != nil {
 		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
@@ -66,32 +60,18 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 			r.WaitMicros = q.WaitMicros()
 		}
 		if by.Limits.Pays && !by.By.Blocks() {
-			r.By = d.sooner(by, of)
+			r.By = by.sooner(of)
 		}
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
 	}
 	return r
 }
 
-// sooner returns the shown limits of the list, the rule's own or its over's, that has room sooner.
-func (d *display) sooner(c *Check, shown []answer.Limit) []answer.Limit {
-	from, to := c.soonerList()
-	begin, end := 0, 0
-	for j := range to {
-		if c.shows(j) {
-			if end++; j < from {
-				begin++
-			}
-		}
-	}
-	return shown[begin:end]
-}
-
 // appendShown appends the limits of a check that was decided.
 func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
 	var sized []algo.Limit
 	if c.Sizes != nil {
-		sized = p.of(c.Limits, c.Sizes).Limits()
+		sized = c.Limits.Plan.At(&p[c.Limits.ID], c.Sizes).Limits()
 	}
 	for j := range c.Decisions {
 		if !c.shows(j) {

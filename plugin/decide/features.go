@@ -86,8 +86,26 @@ func orderOf(cfg *config.Config, rules *rule.Set) (order []layer) {
 // request can be concluded, as a rule rejects it: then no other layer is asked.
 func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Status == Unasked {
-			s.atOnce(l, q, c, now)
+		c := &q.Checks[i]
+		if c.Status != Unasked {
+			continue
+		}
+		var r algo.Ruling
+		var charge lease.Charge
+		ok := false
+		switch l {
+		case zeroLayer:
+			ok = c.rejectsZero()
+		case leaseLayer:
+			charge, ok = s.leases.spend(&c.Ask, c.Decisions, now)
+			r = algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}
+		case memoryLayer:
+			r, ok = s.recall(c, now)
+		case onlyLayer:
+			r, ok = s.embedded.decide(c, true, now)
+		}
+		if ok {
+			s.answer(q, c, sources[l], &r, c.Decisions, charge.Nonce, now)
 		}
 	}
 	rejects = q.first(rejectsAlone) != nil
@@ -104,27 +122,6 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 		}
 	}
 	return rejects
-}
-
-// atOnce asks one layer about a check that has no answer.
-func (s *Stores) atOnce(l layer, q *Question, c *Check, now Time) {
-	var r algo.Ruling
-	var charge lease.Charge
-	ok := false
-	switch l {
-	case zeroLayer:
-		ok = c.rejectsZero()
-	case leaseLayer:
-		charge, ok = s.leases.spend(&c.Ask, c.Decisions, now)
-		r = algo.Ruling{AtMicros: charge.StoreMicros, Allowed: true}
-	case memoryLayer:
-		r, ok = s.recall(c, now)
-	case onlyLayer:
-		r, ok = s.embedded.decide(c, true, now)
-	}
-	if ok {
-		s.answer(q, c, sources[l], &r, c.Decisions, charge.Nonce, now)
-	}
 }
 
 // rejectsZero reports whether a limit of the check is 0 and rejects it, and fills in what each limit says
@@ -177,7 +174,9 @@ func (s *Stores) replied(q *Question, c *Check, r *redis.Reply, now Time) {
 		case overrideFeature:
 			s.overrides.learn(&c.Ask, r, now.SteadyMicros)
 		case leaseFeature:
-			s.leases.heard(&c.Ask, r, now.SteadyMicros)
+			if c.lease != nil {
+				c.lease.Heard(&r.Decisions[0], now.SteadyMicros)
+			}
 		case penaltyFeature:
 			s.penalties.learn(&c.Ask, r, !q.concluded)
 		}
@@ -249,7 +248,7 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 // Strikes count before the charge is given back; the rejection is remembered as it is without the charge.
 func (s *Stores) concluded(q *Question, c *Check, now Time) {
 	several := q.refused && q.verdict.Several
-	strikes := q.refused && c.strikes()
+	strikes := q.refused && c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
 	if strikes {
 		s.penalties.judge(c, several, q.mustDefer(), now)
 	}
@@ -264,14 +263,19 @@ func (s *Stores) concluded(q *Question, c *Check, now Time) {
 
 // When the request has ended.
 
-// ended settles what a check has charged, and gives its slots back.
-func (s *Stores) ended(c *Check, resp rule.Response, now Time) {
-	r := &c.charged.receipt
-	if settlement := c.Rule.Settle; settlement != nil && r.source != FromNone {
-		s.settle(r, settlement.Worth(c.charged.heard, resp), now)
+// ended settles what the checks have charged, and gives their slots back.
+//
+//go:noinline
+func (s *Stores) ended(q *Question, resp rule.Response, now Time) {
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		r := &c.charged.receipt
+		if settlement := c.Rule.Settle; settlement != nil && r.source != FromNone {
+			s.settle(r, settlement.Worth(c.charged.heard, resp), now)
+		}
+		s.release(r, now)
+		r.void()
 	}
-	s.release(r, now)
-	r.void()
 }
 
 // Reconnected implements redis.Observer. The Redis that answers now may lack the charges behind

@@ -52,18 +52,6 @@ func (l *leases) spend(a *Ask, out []algo.Decision, now Time) (charge lease.Char
 	return charge, ok
 }
 
-// heard tells the lease of a check what Redis has said of its limit.
-func (l *leases) heard(a *Ask, r *redis.Reply, nowMicros int64) {
-	if a.lease != nil {
-		a.lease.Heard(&r.Decisions[0], nowMicros)
-	}
-}
-
-// unspend takes the unit of a receipt back.
-func (l *leases) unspend(r *Receipt, now Time) {
-	l.book.Unspend(r.lease, lease.Charge{Nonce: r.nonce, StoreMicros: r.atMicros}, now.SteadyMicros)
-}
-
 // returnStale gives the units of all leases back once after a reconnect: data that was lost
 // gives no credit for them, and data that was not takes them again.
 func (l *leases) returnStale(now Time) {

@@ -40,37 +40,33 @@ type entry struct {
 	indebted *entry
 }
 
-// newEntries makes those of all limit sets, by rule.LimitSet.ID.
+// newEntries makes the entries of all limit sets, by rule.LimitSet.ID.
 func newEntries(rules *rule.Set) [][]entry {
 	all := make([][]entry, len(rules.LimitSets))
 	for id, set := range rules.LimitSets {
 		for n := range set.Parts {
-			all[id] = append(all[id], newEntry(set, &set.Parts[n]))
+			part := &set.Parts[n]
+			e := entry{Part: part, plan: set.Plan}
+			if len(part.Limits) < len(set.Limits) {
+				limits := make([]algo.Limit, len(part.Limits))
+				pool := -1
+				for n, i := range part.Limits {
+					limits[n] = set.Limits[i].Limit
+					if limits[n].Pool {
+						pool = n
+					}
+					limits[n].Pool, limits[n].Guarantee = false, false // they are in entries of their own
+				}
+				e.plan = mustPlan(limits)
+				if pool >= 0 {
+					limits[pool].Indebted = true
+					e.indebted = &entry{Part: part, plan: mustPlan(limits)}
+				}
+			}
+			all[id] = append(all[id], e)
 		}
 	}
 	return all
-}
-
-func newEntry(set *rule.LimitSet, part *rule.Part) entry {
-	e := entry{Part: part, plan: set.Plan}
-	if len(part.Limits) == len(set.Limits) {
-		return e
-	}
-	limits := make([]algo.Limit, len(part.Limits))
-	pool := -1
-	for n, i := range part.Limits {
-		limits[n] = set.Limits[i].Limit
-		if limits[n].Pool {
-			pool = n
-		}
-		limits[n].Pool, limits[n].Guarantee = false, false // they are in entries of their own
-	}
-	e.plan = mustPlan(limits)
-	if pool >= 0 {
-		limits[pool].Indebted = true
-		e.indebted = &entry{Part: part, plan: mustPlan(limits)}
-	}
-	return e
 }
 
 // mustPlan is the plan of limits that are of a plan already.
@@ -187,8 +183,18 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 			charged, chargedMicros = n+1, said.AtMicros
 		}
 	}
-	if !r.Allowed || err != nil {
-		e.giveBackParts(c, from, charged, lends, chargedMicros, now)
+	if r.Allowed && err == nil {
+		charged = 0 // and stays
+	}
+	for n := range charged {
+		p := &c.Limits.Parts[n]
+		if len(p.Limits) == 0 || p.Limits[0] < from || p.Limits[0] == guarantee && !lends {
+			continue // it was charged nothing
+		}
+		e.changePart(&c.Demand, n, chargedMicros, c.Costs, now)
+		for _, i := range p.Limits {
+			c.Decisions[i] = c.Decisions[i].Uncharged(c.Costs[i])
+		}
 	}
 	if pool := c.Limits.Pool; guarantee >= 0 {
 		if d := &c.Decisions[pool]; !lends || !d.Allowed {
@@ -200,20 +206,6 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 		c.Limits.Plan.Resolve(c.Decisions)
 	}
 	return r, err == nil
-}
-
-// giveBackParts gives the first parts of a list back what was charged to them, as a later one rejects.
-func (e *embedded) giveBackParts(c *Check, from, parts int, lends bool, atMicros int64, now Time) {
-	for n := range parts {
-		p := &c.Limits.Parts[n]
-		if len(p.Limits) == 0 || p.Limits[0] < from || p.Limits[0] == c.Limits.Guarantee && !lends {
-			continue // it was charged nothing
-		}
-		e.changePart(&c.Demand, n, atMicros, c.Costs, now)
-		for _, i := range p.Limits {
-			c.Decisions[i] = c.Decisions[i].Uncharged(c.Costs[i])
-		}
-	}
 }
 
 // change gives back so much of each limit that a demand has charged, or below 0 charges so much more.
@@ -239,9 +231,3 @@ func (e *embedded) changePart(d *rule.Demand, n int, atMicros int64, back []int6
 
 // plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.
 type plans []algo.Plan
-
-// of is the plan of limits with these sizes; without sizes the configured plan. It is valid until
-// the next call about the same limits.
-func (p plans) of(limits *rule.LimitSet, sizes []algo.Size) *algo.Plan {
-	return limits.Plan.At(&p[limits.ID], sizes)
-}

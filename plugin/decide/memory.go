@@ -18,27 +18,46 @@ type memory struct {
 	name   []byte  // scratch, of a part
 }
 
+// newMemory makes the memory of a configuration. Where several enforced rules can apply, a rejection may
+// be due to a charge that is about to be given back; where a limit is leased, other workers may return units;
+// a client that leaves a queue gives its place back; and a rule that settles gives back what was not
+// worth its charge. Then a rejection is remembered only briefly. What an operator sets is to be
+// in force within a second.
 func newMemory(cfg *config.Config, rules *rule.Set, chance rand.Source) memory {
+	m := memory{denied: &deny.Cache{}, ttls: make([]int64, len(rules.LimitSets))}
 	if cfg.Redis == nil || cfg.DenyCacheSize <= 0 {
-		return memory{denied: &deny.Cache{}, ttls: make([]int64, len(rules.LimitSets))}
+		return m
 	}
-	return memory{denied: deny.New(int(cfg.DenyCacheSize), chance.Uint64()), ttls: ttls(rules)}
+	m.denied = deny.New(int(cfg.DenyCacheSize), chance.Uint64())
+	enforced := 0
+	for _, r := range rules.Rules {
+		if !r.Exempt && r.Enforced {
+			enforced++
+		}
+	}
+	for i, set := range rules.LimitSets {
+		givesBack := slices.ContainsFunc(set.Limits, func(l config.Limit) bool { return l.Lease != nil || l.Queue })
+		switch {
+		case enforced > 1 || set.Rule.Settle != nil || givesBack:
+			m.ttls[i] = deny.SharedTTLMicros
+		case set.Rule.HasTerms:
+			m.ttls[i] = deny.TermsTTLMicros
+		default:
+			m.ttls[i] = deny.RejectionTTLMicros
+		}
+	}
+	return m
 }
 
-// recall is what the worker remembers of a check, unless Redis has to count the rejection at once.
-func (s *Stores) recall(c *Check, now Time) (r algo.Ruling, ok bool) {
-	r, ok = s.memory.recall(&c.Ask, c.Decisions, now)
-	return r, ok && (r.By.Blocks() || c.Rule.Terms.Penalty == nil || !s.penalties.mustTell(&c.Ask, now))
-}
-
-// recall answers a check from what the worker remembers of the parts of its identity. It does not for
-// slots, which come free at any moment, nor for a shadow rule, whose rejection concludes nothing. A part
-// of which it remembers nothing is not shown.
-func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, known bool) {
-	if !a.Rule.Enforced || a.Limits.HasSlots {
+// recall answers a check from what the worker remembers of the parts of its identity, unless Redis has to
+// count the rejection at once. It does not for slots, which come free at any moment, nor for a shadow rule,
+// whose rejection concludes nothing. A part of which it remembers nothing is not shown.
+func (s *Stores) recall(c *Check, now Time) (r algo.Ruling, known bool) {
+	m, out := &s.memory, c.Decisions
+	if !c.Rule.Enforced || c.Limits.HasSlots {
 		return r, false
 	}
-	whole := m.denied.Find(a.Limits.ID, a.Tag)
+	whole := m.denied.Find(c.Limits.ID, c.Tag)
 	if whole != nil {
 		if r, known = whole.Blocked(now.SteadyMicros); known {
 			return r, true
@@ -48,16 +67,16 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 		out[i] = algo.Decision{Allowed: true, Hidden: true}
 	}
 	r.Allowed = true
-	for i := range a.Limits.Memories {
-		p, e := &a.Limits.Memories[i], whole
-		name, applies := a.Name(p, &m.name)
-		if len(name) > len(a.Tag) {
-			e = m.denied.Find(a.Limits.ID, name)
+	for i := range c.Limits.Memories {
+		p, e := &c.Limits.Memories[i], whole
+		name, applies := c.Name(p, &m.name)
+		if len(name) > len(c.Tag) {
+			e = m.denied.Find(c.Limits.ID, name)
 		}
 		if !applies || e == nil {
 			continue
 		}
-		said, ok := e.Ruling(&a.Demand, p, now.SteadyMicros, out)
+		said, ok := e.Ruling(&c.Demand, p, now.SteadyMicros, out)
 		if !ok {
 			for _, limit := range p.Limits {
 				out[limit] = algo.Decision{Allowed: true, Hidden: true}
@@ -65,42 +84,10 @@ func (m *memory) recall(a *Ask, out []algo.Decision, now Time) (r algo.Ruling, k
 			continue
 		}
 		r.AtMicros, r.Allowed = max(r.AtMicros, said.AtMicros), r.Allowed && said.Allowed
-		known = known || !said.Allowed || len(a.Limits.Memories) == 1
+		known = known || !said.Allowed || len(c.Limits.Memories) == 1
 	}
-	return r, known
+	return r, known && (r.By.Blocks() || c.Rule.Terms.Penalty == nil || !s.penalties.mustTell(&c.Ask, now))
 }
-
-// What the memory of rejections keeps, and for how long.
-
-// ttls is how long a rejection of each limit set may be remembered. Where several
-// enforced rules can apply, a rejection may be due to a charge that is about to be
-// given back; where a limit is leased, other workers may return units; a client that
-// leaves a queue gives its place back; and a rule that settles gives back what was not
-// worth its charge. Then it is remembered only briefly. What an operator sets is to be
-// in force within a second.
-func ttls(rules *rule.Set) (ttls []int64) {
-	enforced := 0
-	for _, r := range rules.Rules {
-		if !r.Exempt && r.Enforced {
-			enforced++
-		}
-	}
-	for _, set := range rules.LimitSets {
-		ttl := int64(deny.RejectionTTLMicros)
-		switch {
-		case enforced > 1 || set.Rule.Settle != nil || slices.ContainsFunc(set.Limits, givesBack):
-			ttl = deny.SharedTTLMicros
-		case set.Rule.HasTerms:
-			ttl = deny.TermsTTLMicros
-		}
-		ttls = append(ttls, ttl)
-	}
-	return ttls
-}
-
-// givesBack reports whether workers give units of a limit back in the ordinary course
-// of things.
-func givesBack(l config.Limit) bool { return l.Lease != nil || l.Queue }
 
 // remember keeps what Redis said of a check whose request was refused, or whose rejection was excused.
 func (m *memory) remember(c *Check, now Time) {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -41,7 +42,7 @@ func TestHolds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, got := range ttls(rules) {
+			for _, got := range newMemory(cfg, rules, rand.NewPCG(1, 2)).ttls {
 				if got != tc.want {
 					t.Errorf("a rejection is remembered for %d us, want %d", got, tc.want)
 				}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 )
 
 // Rules with an over. A request that such a rule's limits reject goes on if limits of the over have
@@ -19,32 +20,38 @@ func (w *Worker) setHeaders(q *Question) {
 }
 
 // WaitMicros is after how long a refused request would be admitted, as far as its checks say:
-// when each rule that refuses it has room again. algo.Never if waiting does not help.
+// when each rule that refuses it has room again, or its block is over. Where limits may pay for others, the
+// list that has room sooner counts. algo.Never if waiting does not help.
 func (q *Question) WaitMicros() (longest int64) {
 	for i := range q.Checks {
-		if c := &q.Checks[i]; enforcedRejection(c) && !c.Excused {
-			longest = algo.LongerWait(longest, c.waitMicros())
+		c := &q.Checks[i]
+		if !enforcedRejection(c) || c.Excused {
+			continue
 		}
+		wait := c.LeftMicros
+		if !c.By.Blocks() {
+			wait = c.Limits.Plan.WaitMicros(c.Decisions)
+		}
+		longest = algo.LongerWait(longest, wait)
 	}
 	return longest
 }
 
-// waitMicros is the longest wait of the limits that reject, or what is left of a block. Where limits
-// may pay for others, the list that has room sooner counts.
-func (c *Check) waitMicros() int64 {
-	if c.By.Blocks() {
-		return c.LeftMicros
+// sooner returns the shown limits of the list, the rule's own or its over's, that has room sooner, of a
+// check that rejects.
+func (c *Check) sooner(shown []answer.Limit) []answer.Limit {
+	from, to := 0, c.Limits.Own
+	others := algo.LongestWait(c.Decisions[to:])
+	if others != 0 && algo.ShorterWait(others, algo.LongestWait(c.Decisions[:to])) == others {
+		from, to = to, len(c.Decisions)
 	}
-	return c.Limits.Plan.WaitMicros(c.Decisions)
-}
-
-// soonerList is the limits, from one on to another, of the list that has room sooner, of a check that
-// rejects.
-func (c *Check) soonerList() (from, to int) {
-	own := c.Limits.Own
-	others := algo.LongestWait(c.Decisions[own:])
-	if others != 0 && algo.ShorterWait(others, algo.LongestWait(c.Decisions[:own])) == others {
-		return own, len(c.Decisions)
+	begin, end := 0, 0
+	for j := range to {
+		if c.shows(j) {
+			if end++; j < from {
+				begin++
+			}
+		}
 	}
-	return 0, own
+	return shown[begin:end]
 }

@@ -110,7 +110,7 @@ func (w overWorld) told(q *Question, r *request, trips string) told {
 	if q.verdict.Event == Refused && !r.rejection.Undecided {
 		got.wait = q.WaitMicros()
 	}
-	limits, _ := w.worker.display.limits(q)
+	limits, _, _ := w.worker.display.limits(q, nil)
 	var left []string
 	for i := range limits {
 		left = append(left, limits[i].Label.Name+"="+strconv.FormatInt(limits[i].Decision.Remaining, 10))

@@ -116,17 +116,45 @@ func (o *overrides) forget(a *Ask) {
 	}
 }
 
-// learn counts what a reply says of an override, and keeps it.
+// learn counts what a reply says of an override, and keeps it. Where the limits have decided, the override
+// that the check was sent with is in force.
 func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
+	kind := override.None
+	if a.made != nil {
+		kind = a.made.kind
+	}
+	ignored := r.Ignored
 	switch {
 	case r.By == algo.ByFree:
 		o.record.Count(metric.OverrideFree, 1)
 		o.keep(a, "free", r.LeftMicros, nowMicros)
+		return
 	case r.By == algo.ByBlock:
 		o.record.Count(metric.OverrideBlock, 1)
 		o.keep(a, "block", r.LeftMicros, nowMicros)
-	case r.By == algo.ByLimits:
-		o.confirmed(a, r.Ignored, nowMicros)
+		return
+	case r.By != algo.ByLimits:
+		return
+	case kind == override.None:
+		o.forget(a)
+	case kind == override.Factor:
+		o.record.Count(metric.OverrideFactor, 1)
+	case kind == override.Tier:
+		o.record.Count(metric.OverrideTier, 1)
+	case kind == override.Numbers:
+		o.record.Count(metric.OverrideNumbers, 1)
+	default:
+		ignored = true
+	}
+	if !ignored {
+		return
+	}
+	o.record.Count(metric.OverrideIgnored, 1)
+	// Operators are told once of each identity, and not of many at once.
+	if o.told.Get(a.Rule.ID, a.Tag) == nil && (o.toldMicros == 0 || nowMicros-o.toldMicros >= tellAgainMicros) {
+		o.told.Put(a.Rule.ID, a.Tag)
+		o.toldMicros = nowMicros
+		o.record.OverrideIgnored(a.Tag)
 	}
 }
 
@@ -137,36 +165,6 @@ func (o *overrides) keep(a *Ask, value string, leftMicros, nowMicros int64) {
 	} else {
 		o.forget(a)
 	}
-}
-
-// confirmed counts the override that a check was sent with: Redis has said that it is in force.
-func (o *overrides) confirmed(a *Ask, ignored bool, nowMicros int64) {
-	switch a.override() {
-	case override.None:
-		o.forget(a)
-	case override.Factor:
-		o.record.Count(metric.OverrideFactor, 1)
-	case override.Tier:
-		o.record.Count(metric.OverrideTier, 1)
-	case override.Numbers:
-		o.record.Count(metric.OverrideNumbers, 1)
-	default:
-		ignored = true
-	}
-	if ignored {
-		o.record.Count(metric.OverrideIgnored, 1)
-		o.tell(a, nowMicros)
-	}
-}
-
-// tell warns operators, once for each identity, that its override is not valid.
-func (o *overrides) tell(a *Ask, nowMicros int64) {
-	if o.told.Get(a.Rule.ID, a.Tag) != nil || o.toldMicros > 0 && nowMicros-o.toldMicros < tellAgainMicros {
-		return
-	}
-	o.told.Put(a.Rule.ID, a.Tag)
-	o.toldMicros = nowMicros
-	o.record.OverrideIgnored(a.Tag)
 }
 
 // How an override changes a check, and how the check gets back what it came with. All checks of a question
@@ -187,14 +185,6 @@ func (a *Ask) madeFor() []byte {
 		return nil
 	}
 	return a.made.value
-}
-
-// override is its kind.
-func (a *Ask) override() override.Kind {
-	if a.made == nil {
-		return override.None
-	}
-	return a.made.kind
 }
 
 // apply restores the original check, and applies an override to it. ok is false if the override is a tier

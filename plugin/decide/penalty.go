@@ -74,8 +74,10 @@ func (p *penalties) kept(a *Ask) *held {
 
 // learn counts a block that a reply says to begin.
 func (p *penalties) learn(a *Ask, r *redis.Reply, decides bool) {
-	if decides && r.Allowed {
-		p.admitted(a)
+	if decides && r.Allowed { // the rule has room for the identity
+		if h := p.kept(a); h != nil {
+			h.full = false
+		}
 	}
 	earned := r.EarnedMicros > 0
 	if r.By == algo.ByPenalty && a.tells { // a block that begins now is as long as blocks are
@@ -83,13 +85,6 @@ func (p *penalties) learn(a *Ask, r *redis.Reply, decides bool) {
 	}
 	if earned {
 		p.record.Count(metric.PenaltyEarned, 1)
-	}
-}
-
-// admitted notes that a check's rule has room for its identity.
-func (p *penalties) admitted(a *Ask) {
-	if h := p.kept(a); h != nil {
-		h.full = false
 	}
 }
 
@@ -149,7 +144,10 @@ func (p *penalties) judge(c *Check, several, deferred bool, now Time) {
 	if !c.Rule.Enforced || c.Source != FromMemory && !(c.Source == FromRedis && deferred) {
 		return
 	}
-	h := p.keep(&c.Ask)
+	h, fresh := p.identities.Put(c.Rule.ID, c.Tag)
+	if fresh {
+		*h = held{groups: h.groups[:0]}
+	}
 	if several {
 		if h.full && now.SteadyMicros-h.fullMicros < p.transitMicros {
 			return
@@ -166,18 +164,4 @@ func (p *penalties) judge(c *Check, several, deferred bool, now Time) {
 		return
 	}
 	h.groups = append(h.groups, group{now.SteadyMicros, 1})
-}
-
-// keep returns the record of a check's identity, an empty one if it is new.
-func (p *penalties) keep(a *Ask) *held {
-	h, fresh := p.identities.Put(a.Rule.ID, a.Tag)
-	if fresh {
-		*h = held{groups: h.groups[:0]}
-	}
-	return h
-}
-
-// strikes reports whether the check is a rejection that its rule's penalty may count.
-func (c *Check) strikes() bool {
-	return c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
 }

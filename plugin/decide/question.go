@@ -49,23 +49,6 @@ type Question struct {
 // State is where the request is in its life.
 func (q *Question) State() State { return q.state }
 
-// add appends a check in place, to avoid append's copy.
-//
-//go:inline
-func (q *Question) add(a *rule.Applied) *Check {
-	n := len(q.Checks)
-	q.Checks = slices.Grow(q.Checks, 1)[:n+1]
-	c := &q.Checks[n]
-	*c = Check{}
-	c.Rule = a.Rule
-	q.tags, c.Tag = keep(q.tags, a.Tag)
-	q.keep(c, &a.Demand)
-	if a.Ahead != nil {
-		q.ahead, c.ahead = keep(q.ahead, a.Ahead)
-	}
-	return c
-}
-
 // Keep copies the rules that apply, since the request may outlive the matcher's
 // memory. It reports whether there is anything to decide.
 func (q *Question) Keep(applied []rule.Applied) bool {
@@ -74,7 +57,16 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		if a.Limits == nil {
 			continue // an unlimited tier: there is nothing to decide
 		}
-		c := q.add(a)
+		n := len(q.Checks) // in place, to avoid append's copy
+		q.Checks = slices.Grow(q.Checks, 1)[:n+1]
+		c := &q.Checks[n]
+		*c = Check{}
+		c.Rule = a.Rule
+		q.tags, c.Tag = keep(q.tags, a.Tag)
+		q.keep(c, &a.Demand)
+		if a.Ahead != nil {
+			q.ahead, c.ahead = keep(q.ahead, a.Ahead)
+		}
 		q.settles = q.settles || a.Rule.Settle != nil
 		if c.Rule.Enforced {
 			q.over = q.over || a.Rule.Over != nil
@@ -108,17 +100,6 @@ func keep[T any](memory, list []T) (grown, kept []T) {
 	return memory, memory[begin:len(memory):len(memory)]
 }
 
-// reset makes the question one about another request.
-func (q *Question) reset() {
-	clear(q.Checks)
-	clear(q.ahead) // values may be long
-	*q = Question{
-		home: q.home, Checks: q.Checks[:0],
-		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
-		ahead: q.ahead[:0],
-	}
-}
-
 // questions are all questions of one Worker. A Question knows them and not the Worker, so that a reply can
 // only mark it as ready. Worker.goOn lets its request go on.
 type questions struct {
@@ -146,7 +127,12 @@ func (p *questions) begin(contextID uint32) *Question {
 
 // answered takes up a question of which no check waits any more.
 func (p *questions) answered(q *Question) {
-	p.ready.push(q)
+	must.Hold(!q.concluded && q.waiting == 0, "a question is ready once, when no check waits")
+	r := &p.ready
+	r.push(q)
+	if r.fresh == nil {
+		r.fresh = q
+	}
 }
 
 // recycle keeps a question for another request, once this one has ended and the last of its
@@ -157,7 +143,13 @@ func (p *questions) recycle(q *Question) {
 	}
 	must.Hold(q.waiting == 0 && !q.turn.waits && q.next == nil, "a question that has ended waits for nothing")
 	p.stores.slots.forget(q)
-	q.reset()
+	clear(q.Checks)
+	clear(q.ahead) // values may be long
+	*q = Question{
+		home: q.home, Checks: q.Checks[:0],
+		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
+		ahead: q.ahead[:0],
+	}
 	if len(p.idle) < maxIdleQuestions {
 		p.idle = append(p.idle, q)
 	}
@@ -175,14 +167,6 @@ func (p *questions) discard(q *Question) {
 type readyList struct {
 	list
 	fresh *Question // the first without a verdict, or nil
-}
-
-func (r *readyList) push(q *Question) {
-	must.Hold(!q.concluded && q.waiting == 0, "a question is ready once, when no check waits")
-	r.list.push(q)
-	if r.fresh == nil {
-		r.fresh = q
-	}
 }
 
 // nextUndecided is the first question without a verdict, which is to get one; nil if all have one.

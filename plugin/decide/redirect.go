@@ -12,26 +12,12 @@ import (
 // passes has the request that Envoy is redirecting; nil if there is none.
 type passes struct{ between *Question }
 
-func (p *passes) keep(q *Question) {
-	must.Hold(p.between == nil && q.state == Redirected, "one request at a time is between two passes")
-	p.between = q
-}
-
-// take is the request that was kept; nil if none is.
+// pop is the request that was kept; nil if none is.
 func (p *passes) pop() *Question {
 	q := p.between
 	must.Hold(q == nil || q.state == Redirected, "who is between two passes was redirected")
 	p.between = nil
 	return q
-}
-
-// nextMicros is how long until a tick ends the request, as its next pass has not come; 0 if
-// there is none.
-func (p *passes) nextMicros() int64 {
-	if p.between == nil {
-		return 0
-	}
-	return closingTickMicros // the pass would have come in the same event
 }
 
 // Redirect keeps a request that has passed for its next pass, as its stream has ended.

@@ -73,32 +73,24 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 	must.Hold(q.inPipe > 0 && q.waiting <= q.inPipe+1, "a reply is to a check that Redis was sent")
 	q.inPipe--
 	s.replied(q, c, r, now)
-	if q.concluded {
-		q.late(c, r, now)
+	was := &c.charged.sent
+	if !q.concluded {
+		expired := c.Status == Undecided
+		s.answer(q, c, FromRedis, &r.Ruling, r.Decisions, was.nonce, now)
+		if !expired {
+			q.waitsLess()
+		}
 		return
 	}
-	expired := c.Status == Undecided
-	s.answer(q, c, FromRedis, &r.Ruling, r.Decisions, c.charged.sent.nonce, now)
-	if !expired {
-		q.waitsLess()
-	}
-}
-
-// late takes an answer to a check that the failure mode has already decided. If the request was
-// admitted anyway, the charge stands. If its rule settles, this charge would never be settled;
-// if it has slots, the request holds none; if the rule is over, it charges nothing: then late gives
-// the charge back.
-func (q *Question) late(c *Check, r *redis.Reply, now Time) {
-	was := &c.charged.sent
-	var taken rule.Demand
-	some := false
+	// The failure mode has decided. If the request was admitted anyway, the charge stands, but if its rule
+	// settles, this charge would never be settled; if it has slots, the request holds none; and if the rule is
+	// over, it charges nothing.
 	if r.Allowed && r.By == algo.ByLimits {
-		taken, some = q.taken(was.Demand, &r.Ruling, r.Decisions)
-	}
-	if some {
-		c.charged.late.fill(Receipt{Demand: taken, source: FromRedis, atMicros: r.AtMicros, nonce: was.nonce})
-		if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots {
-			q.home.stores.GiveBack(&c.charged.late, now)
+		if taken, some := q.taken(was.Demand, &r.Ruling, r.Decisions); some {
+			c.charged.late.fill(Receipt{Demand: taken, source: FromRedis, atMicros: r.AtMicros, nonce: was.nonce})
+			if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots {
+				q.home.stores.GiveBack(&c.charged.late, now)
+			}
 		}
 	}
 	q.home.recycle(q)

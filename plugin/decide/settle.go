@@ -52,14 +52,7 @@ func (q *Question) hear(resp rule.Response) {
 func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
 	must.Hold(!q.refused, "what a refused request held was given back at once")
 	if q.mustFinish() {
-		s.finish(q, resp, now)
-	}
-}
-
-//go:noinline
-func (s *Stores) finish(q *Question, resp rule.Response, now Time) {
-	for i := range q.Checks {
-		s.ended(&q.Checks[i], resp, now) // features.go
+		s.ended(q, resp, now) // features.go
 	}
 }
 
@@ -72,7 +65,8 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	s.remote.back = s.remote.back[:0]
 	for i, cost := range r.Costs {
 		difference := int64(0)
-		if cost > 0 && settles(r.Limits, i, worth) {
+		hasWindow := r.Limits.Limits[i].Algorithm.HasWindow() // slots are held as long as the request lasts
+		if cost > 0 && hasWindow && (worth.All || r.Limits.TakesRuleCost(i)) {
 			difference = cost - worth.Cost
 		}
 		s.remote.back = append(s.remote.back, difference)
@@ -88,10 +82,4 @@ func (s *Stores) settle(r *Receipt, worth rule.Worth, now Time) {
 	default: // a leased unit is never settled
 		s.embedded.change(&r.Demand, r.atMicros, s.remote.back, now)
 	}
-}
-
-// settles reports whether a limit is settled to a worth. Slots never are: they are held
-// for as long as the request lasts, whatever it is worth.
-func settles(limits *rule.LimitSet, i int, worth rule.Worth) bool {
-	return limits.Limits[i].Algorithm.HasWindow() && (worth.All || limits.TakesRuleCost(i))
 }

@@ -127,21 +127,16 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 // occupy tells the store how many slots of a part of an identity the worker occupies. sizes are the
 // limits' configured sizes.
 func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
-	plan := e.planOf(limits, part, sizes)
-	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
-}
-
-// planOf is the plan of the part of that name, which has slots.
-func (e *embedded) planOf(limits *rule.LimitSet, part []byte, sizes []algo.Size) *algo.Plan {
-	entries := e.entries[limits.ID]
+	plan, entries := limits.Plan, e.entries[limits.ID]
 	_, id := rule.CutPart(part)
 	for n := range entries {
 		perID := limits.Limits[entries[n].Limits[0]].PerID
 		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
-			return entries[n].of(sizes, &e.sizes)
+			plan = entries[n].of(sizes, &e.sizes)
+			break
 		}
 	}
-	return limits.Plan
+	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
 }
 
 // vacate notes that the slots of a receipt, if any, are free.

@@ -83,12 +83,6 @@ func (s *Stores) Tick(now Time) {
 	s.renewSlots(now)
 }
 
-// nextMicros is how long until the stores have something to do, at least 1; 0 if nothing
-// waits.
-func (s *Stores) nextMicros(nowMicros int64) (next int64) {
-	return Sooner(s.leases.book.NextMicros(nowMicros), s.slots.book.NextMicros(nowMicros))
-}
-
 // Close gives back all that the leases hold, and what they will be given: the
 // configuration ends, and the next one takes units of its own.
 func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }

@@ -32,7 +32,13 @@ func (q *Question) Verdict() Verdict {
 	}
 	// A rejection stands, whatever became of the other checks.
 	if c := q.first(rejectsAlone); c != nil {
-		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: q.several()}
+		rejections := 0
+		for i := range q.Checks {
+			if enforcedRejection(&q.Checks[i]) {
+				rejections++
+			}
+		}
+		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: rejections > 1}
 	}
 	// An undecided check gets the failure mode of its rule. In mode local the embedded store
 	// was asked before; if that failed as well, the request goes on as in mode allow. One
@@ -55,17 +61,6 @@ func (q *Question) Verdict() Verdict {
 		v.Outcome, v.By = answer.ShadowLimited, shadow
 	}
 	return v
-}
-
-// several reports whether more than one check rejects the request.
-func (q *Question) several() bool {
-	n := 0
-	for i := range q.Checks {
-		if enforcedRejection(&q.Checks[i]) {
-			n++
-		}
-	}
-	return n > 1
 }
 
 // delayMicros is how long queues hold the request: the longest of their delays.

@@ -85,25 +85,17 @@ func (w *Worker) Connect(host redis.Host, options redis.Options) *redis.Conn {
 // returns Continue or Pause, for the callback with the request's headers.
 func (w *Worker) Arrive(q *Question, now Time) Effect {
 	q.arrivedMicros = now.SteadyMicros
-	effect := w.step(q, w.ask(q, now), nil, now)
+	event := Waits
+	if w.stores.Ask(q, now) || !w.crowd.keepsBack(q, now) && w.stores.AskRedis(q, now) {
+		w.conclude(q, now)
+		event = q.verdict.Event
+	}
+	effect := w.step(q, event, nil, now)
 	w.wake(now)
 	if effect == Continue {
 		return Continue
 	}
 	return Pause
-}
-
-// ask asks about a request that arrives. It returns the event of its verdict, or Waits.
-func (w *Worker) ask(q *Question, now Time) Event {
-	switch {
-	case w.stores.Ask(q, now):
-	case w.crowd.keepsBack(q, now):
-		return Waits
-	case !w.stores.AskRedis(q, now):
-		return Waits
-	}
-	w.conclude(q, now)
-	return q.verdict.Event
 }
 
 // Pass lets a request go on that no limit applies to. text is for access logs.
@@ -149,7 +141,8 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 	case ShowLimits:
 		q.Respond(resp)
 	case Keep:
-		w.passes.keep(q)
+		must.Hold(w.passes.between == nil, "one request at a time is between two passes")
+		w.passes.between = q
 	case Finish:
 		w.stores.Finish(q, resp, now)
 	case Impossible:
@@ -165,7 +158,8 @@ func (w *Worker) Responds(q *Question, resp rule.Response) (limits []answer.Limi
 	if w.step(q, ResponseComes, resp, Time{}) != ShowLimits {
 		return nil, 0
 	}
-	return w.display.limits(q)
+	limits, _, atMicros = w.display.limits(q, nil)
+	return limits, atMicros
 }
 
 // Ends notes that a request's stream has ended, perhaps while the request waits: its client
@@ -283,11 +277,15 @@ func (w *Worker) NextMicros(nowMicros int64) int64 {
 	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
 		return 1
 	}
-	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
+	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.leases.book.NextMicros(nowMicros))
+	next = Sooner(next, w.stores.slots.book.NextMicros(nowMicros))
 	if w.conn != nil {
 		next = Sooner(next, w.conn.NextTickMicros(nowMicros))
 	}
-	return Sooner(next, Sooner(w.closing.nextMicros(), w.passes.nextMicros()))
+	if w.closing.untilMicros > 0 || w.passes.between != nil { // whose pass would have come in the same event
+		next = Sooner(next, closingTickMicros)
+	}
+	return next
 }
 
 // Sooner is the shorter of two times; 0 means never.
@@ -322,29 +320,17 @@ const (
 	maxClosingMicros = 1_000_000
 )
 
-func (c *closing) begin(nowMicros int64) {
-	must.Hold(c.untilMicros == 0, "a configuration ends once")
-	c.untilMicros = nowMicros + maxClosingMicros
-}
-
 // over reports whether the configuration has ended. idle says that nothing of it is under way.
 func (c *closing) over(idle bool, nowMicros int64) bool {
 	return c.untilMicros > 0 && (idle || nowMicros >= c.untilMicros)
-}
-
-// nextMicros is how long until a tick is to ask whether it is over; 0 if it is not to end.
-func (c *closing) nextMicros() int64 {
-	if c.untilMicros == 0 {
-		return 0
-	}
-	return closingTickMicros
 }
 
 // Close ends the configuration. It reports whether it has; otherwise a tick will.
 func (w *Worker) Close(now Time) (ended bool) {
 	w.EndRedirected(now) // its next pass is on the configuration that follows
 	w.stores.Close(now)
-	w.closing.begin(now.SteadyMicros)
+	must.Hold(w.closing.untilMicros == 0, "a configuration ends once")
+	w.closing.untilMicros = now.SteadyMicros + maxClosingMicros
 	if w.conn == nil {
 		return true
 	}

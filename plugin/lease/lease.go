@@ -82,21 +82,19 @@ func NewBook(r Returner, seed uint64) *Book {
 	return &Book{table: lru.New[rule.LimitSetID, *Lease](maxLeases, seed), returner: r}
 }
 
-// Of is the lease of an identity. It counts one request.
+// Of is the lease of an identity. It counts one request. An identity is hot if it makes at least half a
+// batch of requests within one lease's ttl.
 func (b *Book) Of(set rule.LimitSetID, tag []byte, limit *config.Limit, nowMicros int64) *Lease {
 	known, fresh := b.table.Put(set, tag)
 	if fresh {
-		b.evict(*known, nowMicros)
+		if evicted := *known; evicted != nil { // all that it holds is given back, and what it is being given
+			evicted.evicted = true
+			b.giveBack(evicted, &evicted.current, nowMicros)
+			b.giveBack(evicted, &evicted.next, nowMicros)
+		}
 		*known = &Lease{Tag: append([]byte(nil), tag...), Set: set, limit: limit, period: nowMicros}
 	}
 	l := *known
-	l.beat(nowMicros)
-	return l
-}
-
-// beat counts a request. An identity is hot if it makes at least half a batch of
-// requests within one lease's ttl.
-func (l *Lease) beat(nowMicros int64) {
 	enough := max(2, l.limit.Lease.Units/2)
 	if age := nowMicros - l.period; age >= l.limit.Lease.TTLMicros {
 		l.hot = l.heat >= enough && age < 2*l.limit.Lease.TTLMicros
@@ -106,6 +104,7 @@ func (l *Lease) beat(nowMicros int64) {
 	if l.heat >= enough {
 		l.hot = true
 	}
+	return l
 }
 
 // Spend takes one unit, if the lease has one. It decides as Redis would, as far as this worker
@@ -175,10 +174,19 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 		l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
 		return
 	}
+	// A batch may be held to its window's end, and as long as a bucket counts it as lent, a ttl after another
+	// one that is spent before. It counts from when Redis decided. A worker does not know when that was, but
+	// that it was not before it had asked.
+	lasts := 2 * l.limit.Lease.TTLMicros
+	if l.limit.Algorithm.HasBurst() {
+		must.Hold(l.limit.LeaseMicros >= lasts, "a bucket counts a batch as lent while it is held")
+	} else {
+		lasts = min(lasts, d.ResetAfterMicros)
+	}
 	got := batch{
 		size:        l.order,
 		units:       l.order,
-		untilMicros: l.askedMicros + l.lasts(d),
+		untilMicros: l.askedMicros + lasts,
 		charge:      Charge{l.nonce, storeMicros},
 		decision:    *d,
 		atMicros:    nowMicros,
@@ -205,18 +213,6 @@ func (l *Lease) begin(b batch, nowMicros int64) {
 	l.current.untilMicros = min(b.untilMicros, nowMicros+l.limit.Lease.TTLMicros)
 }
 
-// lasts is how long a batch may be held: to its window's end, and as long as a bucket counts it as
-// lent, a ttl after another one that is spent before. It counts from when Redis decided. A worker
-// does not know when that was, but that it was not before it had asked.
-func (l *Lease) lasts(d *algo.Decision) int64 {
-	twice := 2 * l.limit.Lease.TTLMicros
-	if l.limit.Algorithm.HasBurst() {
-		must.Hold(l.limit.LeaseMicros >= twice, "a bucket counts a batch as lent while it is held")
-		return twice
-	}
-	return min(twice, d.ResetAfterMicros)
-}
-
 // Failed says that Redis did not answer.
 func (l *Lease) Failed(nowMicros int64) {
 	l.asking = false
@@ -240,16 +236,6 @@ func (b *Book) lapse(l *Lease, held *batch, nowMicros int64) {
 		held.units = 0
 	}
 	b.giveBack(l, held, nowMicros)
-}
-
-// evict gives back all that a lease holds, and what it is being given.
-func (b *Book) evict(l *Lease, nowMicros int64) {
-	if l == nil {
-		return
-	}
-	l.evicted = true
-	b.giveBack(l, &l.current, nowMicros)
-	b.giveBack(l, &l.next, nowMicros)
 }
 
 // NextMicros is the time until units have to be given back, at least 1; 0 if no
@@ -351,7 +337,10 @@ func (l *Lease) Wants(nowMicros int64) (units int64) {
 	if units < leastUnits || units > min(l.limit.Capacity(), algo.MaxCost) {
 		return 0
 	}
-	if l.current.units > units/4 && !l.endsSoon(nowMicros) {
+	// A batch at hand is best followed by another one now, though it is not used up, if what will be left
+	// of it costs no call.
+	endsSoon := l.current.untilMicros-nowMicros < l.limit.Lease.TTLMicros/4 && l.drainsSoon(l.current.units)
+	if l.current.units > units/4 && !endsSoon {
 		return 0
 	}
 	return units
@@ -377,13 +366,6 @@ func (l *Lease) sharpened(nowMicros int64) (units int64) {
 		units = min(units, max(l.limit.Capacity()/shareOfCapacity, leastUnits))
 	}
 	return units
-}
-
-// endsSoon reports whether the batch at hand is best followed by another one now, though it is
-// not used up: what will be left of it then costs no call.
-func (l *Lease) endsSoon(nowMicros int64) bool {
-	c := &l.current
-	return c.untilMicros-nowMicros < l.limit.Lease.TTLMicros/4 && l.drainsSoon(c.units)
 }
 
 // drainsSoon reports whether a bucket drains so many units so soon that giving them back is not

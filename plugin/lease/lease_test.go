@@ -317,9 +317,9 @@ func TestClose(t *testing.T) {
 	m := newMesh(t, 1, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600 * second},
 		50, 200*millisecond)
 	w := m.workers[0]
-	l := w.book.Of(0, []byte("tag"), &m.limit, w.clock())
+	var l *Lease
 	for range 40 {
-		l.beat(w.clock())
+		l = w.book.Of(0, []byte("tag"), &m.limit, w.clock())
 	}
 	units := l.Wants(w.clock())
 	l.Asked(units, 1, w.clock())

@@ -27,20 +27,16 @@ func (s *Sketch) AppendReport(dst []byte, seconds int64) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = o.append(dst)
+		_, identity, _ := bytes.Cut(o.Tag, []byte("|"))
+		dst = append(dst, `{"rule":`...)
+		dst = jsontext.AppendString(dst, o.Rule)
+		dst = append(dst, `,"identity":`...)
+		dst = jsontext.AppendString(dst, text.View(identity))
+		dst = append(dst, `,"rejections":`...)
+		dst = strconv.AppendInt(dst, o.Rejections, 10)
+		dst = append(dst, `,"error":`...)
+		dst = strconv.AppendInt(dst, o.Error, 10)
+		dst = append(dst, '}')
 	}
 	return append(dst, "]}"...)
-}
-
-func (o *Offender) append(dst []byte) []byte {
-	_, identity, _ := bytes.Cut(o.Tag, []byte("|"))
-	dst = append(dst, `{"rule":`...)
-	dst = jsontext.AppendString(dst, o.Rule)
-	dst = append(dst, `,"identity":`...)
-	dst = jsontext.AppendString(dst, text.View(identity))
-	dst = append(dst, `,"rejections":`...)
-	dst = strconv.AppendInt(dst, o.Rejections, 10)
-	dst = append(dst, `,"error":`...)
-	dst = strconv.AppendInt(dst, o.Error, 10)
-	return append(dst, '}')
 }

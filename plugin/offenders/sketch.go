@@ -75,7 +75,10 @@ func (s *Sketch) Total() int64 { return s.total }
 func (s *Sketch) Add(rule string, tag []byte) {
 	s.total++
 	hash := s.key.Sum(tag)
-	i := s.find(tag, hash)
+	i := *s.bucket(hash)
+	for i != none && (s.places[i].hash != hash || !text.Equal(s.places[i].Tag, tag)) {
+		i = s.places[i].chain
+	}
 	if i == none {
 		i = s.claim(rule, tag, hash)
 	}
@@ -83,58 +86,37 @@ func (s *Sketch) Add(rule string, tag []byte) {
 	s.down(s.places[i].inHeap)
 }
 
-func (s *Sketch) find(tag []byte, hash uint64) int32 {
-	for i := *s.bucket(hash); i != none; i = s.places[i].chain {
-		if p := &s.places[i]; p.hash == hash && text.Equal(p.Tag, tag) {
-			return i
-		}
-	}
-	return none
-}
-
 func (s *Sketch) bucket(hash uint64) *int32 { return &s.buckets[hash&uint64(len(s.buckets)-1)] }
 
 // claim gives an identity a place: a new one, or that of the lowest count, which it
 // inherits as its error.
 func (s *Sketch) claim(rule string, tag []byte, hash uint64) int32 {
-	var i int32
-	if len(s.places) < s.size {
-		i = s.grow()
-	} else {
+	i := int32(len(s.places))
+	if len(s.places) < s.size { // its count is 0, the lowest there is: the heap's root
+		if len(s.places) < cap(s.places) {
+			s.places = s.places[:i+1] // with the memory of before Reset
+		} else {
+			s.places = append(s.places, place{})
+		}
+		s.places[i].Rejections = 0
+		s.heap = append(s.heap, i)
+		s.places[i].inHeap = i
+		for at := i; at > 0; at = (at - 1) / 2 {
+			s.swap(at, (at-1)/2)
+		}
+	} else { // it leaves its bucket
 		i = s.heap[0]
-		s.unchain(i)
+		at := s.bucket(s.places[i].hash)
+		for *at != i {
+			at = &s.places[*at].chain
+		}
+		*at = s.places[i].chain
 	}
 	p, head := &s.places[i], s.bucket(hash)
 	p.Rule, p.Tag, p.Error = rule, append(p.Tag[:0], tag...), p.Rejections
 	p.hash, p.chain = hash, *head
 	*head = i
 	return i
-}
-
-// grow adds a place with the count 0, the lowest there is: the heap's root.
-func (s *Sketch) grow() int32 {
-	i := int32(len(s.places))
-	if len(s.places) < cap(s.places) {
-		s.places = s.places[:i+1] // with the memory of before Reset
-	} else {
-		s.places = append(s.places, place{})
-	}
-	s.places[i].Rejections = 0
-	s.heap = append(s.heap, i)
-	s.places[i].inHeap = i
-	for at := i; at > 0; at = (at - 1) / 2 {
-		s.swap(at, (at-1)/2)
-	}
-	return i
-}
-
-// unchain takes a place out of its bucket.
-func (s *Sketch) unchain(i int32) {
-	at := s.bucket(s.places[i].hash)
-	for *at != i {
-		at = &s.places[*at].chain
-	}
-	*at = s.places[i].chain
 }
 
 // down restores the heap below a count that has grown.

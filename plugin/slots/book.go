@@ -74,7 +74,7 @@ func New(ttlMicros []int64, seed uint64) *Book {
 	for _, ttl := range ttlMicros {
 		var w *wheel
 		if ttl > 0 {
-			w = newWheel(ttl)
+			w = &wheel{stepMicros: ttl / 5 / places, oldMicros: ttl / 12}
 		}
 		b.wheels = append(b.wheels, w)
 	}
@@ -84,7 +84,32 @@ func New(ttlMicros []int64, seed uint64) *Book {
 // Occupy notes what a request occupies. The Slot must stay where it is until Vacate.
 func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) {
 	must.Hold(!s.Held() && s.Slots > 0, "slots are occupied once, and some")
-	id := b.identity(set, tag, embedded, nowMicros)
+	hash := b.key.Sum(tag)
+	id := b.find(set, tag, embedded, hash)
+	if id == nil {
+		if b.size == len(b.buckets) {
+			old := b.buckets
+			b.buckets = make([]*Identity, 2*len(old))
+			for _, id := range old {
+				for id != nil {
+					next, head := id.chain, b.bucket(id.hash)
+					id.chain, *head = *head, id
+					id = next
+				}
+			}
+		}
+		if n := len(b.idle); n > 0 {
+			id, b.idle = b.idle[n-1], b.idle[:n-1]
+		} else {
+			id = &Identity{}
+		}
+		id.Set, id.Embedded, id.hash = set, embedded, hash
+		id.Tag = append(id.Tag[:0], tag...)
+		head := b.bucket(hash)
+		id.chain, *head = *head, id
+		b.size++
+		b.wheels[set].add(id, nowMicros)
+	}
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
 	id.Slots += s.Slots
@@ -98,6 +123,10 @@ func (s *Slot) requests() int64 {
 	}
 	return 1
 }
+
+// Bound: identities kept for the next ones. Beyond it, an identity's memory is freed. Protects
+// memory after a burst.
+const maxIdleIdentities = 256
 
 // Vacate notes that a request's slot is free. It returns the identity, which is valid until
 // the next Occupy.
@@ -114,7 +143,16 @@ func (b *Book) Vacate(s *Slot) *Identity {
 	must.Hold(id.Slots >= 0 && b.counts[id.Set] >= 0, "no more slots are vacated than are occupied")
 	*s = Slot{}
 	if last == 0 {
-		b.remove(id)
+		at := b.bucket(id.hash)
+		for *at != id {
+			at = &(*at).chain
+		}
+		*at, id.chain = id.chain, nil
+		b.size--
+		b.wheels[id.Set].remove(id)
+		if len(b.idle) < maxIdleIdentities {
+			b.idle = append(b.idle, id)
+		}
 	}
 	return id
 }
@@ -139,62 +177,4 @@ func (b *Book) find(set rule.LimitSetID, tag []byte, embedded bool, hash uint64)
 		}
 	}
 	return nil
-}
-
-// identity finds an identity, or makes it.
-func (b *Book) identity(set rule.LimitSetID, tag []byte, embedded bool, nowMicros int64) *Identity {
-	hash := b.key.Sum(tag)
-	if id := b.find(set, tag, embedded, hash); id != nil {
-		return id
-	}
-	if b.size == len(b.buckets) {
-		b.grow()
-	}
-	id := b.fresh()
-	id.Set, id.Embedded, id.hash = set, embedded, hash
-	id.Tag = append(id.Tag[:0], tag...)
-	head := b.bucket(hash)
-	id.chain, *head = *head, id
-	b.size++
-	b.wheels[set].add(id, nowMicros)
-	return id
-}
-
-// Bound: identities kept for the next ones. Beyond it, an identity's memory is freed. Protects
-// memory after a burst.
-const maxIdleIdentities = 256
-
-func (b *Book) fresh() *Identity {
-	n := len(b.idle)
-	if n == 0 {
-		return &Identity{}
-	}
-	id := b.idle[n-1]
-	b.idle = b.idle[:n-1]
-	return id
-}
-
-func (b *Book) remove(id *Identity) {
-	at := b.bucket(id.hash)
-	for *at != id {
-		at = &(*at).chain
-	}
-	*at, id.chain = id.chain, nil
-	b.size--
-	b.wheels[id.Set].remove(id)
-	if len(b.idle) < maxIdleIdentities {
-		b.idle = append(b.idle, id)
-	}
-}
-
-func (b *Book) grow() {
-	old := b.buckets
-	b.buckets = make([]*Identity, 2*len(old))
-	for _, id := range old {
-		for id != nil {
-			next, head := id.chain, b.bucket(id.hash)
-			id.chain, *head = *head, id
-			id = next
-		}
-	}
 }

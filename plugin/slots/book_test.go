@@ -122,7 +122,7 @@ func TestHurry(t *testing.T) {
 	t.Parallel()
 	b, r := New([]int64{ttl, 5_000 * ms}, 1), newRenewals()
 	b.Hurry() // of what is held, not of what comes
-	if b.hurries() {
+	if b.Due(r.now) {
 		t.Error("a hurry about nothing")
 	}
 	for nonce := range int64(200) {

@@ -15,10 +15,6 @@ type wheel struct {
 	oldMicros  int64 // slots that are younger are renewed the next time round
 }
 
-func newWheel(ttlMicros int64) *wheel {
-	return &wheel{stepMicros: ttlMicros / 5 / places, oldMicros: ttlMicros / 12}
-}
-
 // placeOf is an identity's place. The lower bits of its hash choose the bucket.
 func placeOf(id *Identity) uint64 { return id.hash >> 32 % places }
 
@@ -42,13 +38,6 @@ func (w *wheel) remove(id *Identity) {
 	*place = (*place)[:last]
 }
 
-// turn goes on to the next place.
-func (w *wheel) turn() {
-	w.next = (w.next + 1) % places
-	w.dueMicros += w.stepMicros
-	w.hurried = max(w.hurried-1, 0)
-}
-
 // Portion is how many slots a Renew has renewed at most. It keeps a worker from its
 // requests for a fraction of a millisecond, however many slots there are.
 //
@@ -60,33 +49,34 @@ const Portion = 512
 // a moment. A worker that stood still for more than one round makes up for one.
 func (b *Book) Renew(nowMicros int64, r Renewer) {
 	b.left = Portion
+	hurries := false // a round that is not over
 	for i := range b.wheels {
-		if w := b.wheels[(b.first+i)%len(b.wheels)]; w != nil {
-			b.renewWheel(w, nowMicros, r)
+		w := b.wheels[(b.first+i)%len(b.wheels)]
+		if w == nil {
+			continue
 		}
+		w.dueMicros = max(w.dueMicros, nowMicros-places*w.stepMicros)
+		if w.hurried > 0 {
+			w.dueMicros = min(w.dueMicros, nowMicros)
+		}
+		for w.count > 0 && b.left > 0 && w.dueMicros <= nowMicros {
+			for _, id := range w.places[w.next] {
+				if b.renew(id, w.oldMicros, nowMicros, r); b.left == 0 {
+					break // some slots of this place may be due still
+				}
+			}
+			if b.left > 0 {
+				w.next = (w.next + 1) % places
+				w.dueMicros += w.stepMicros
+				w.hurried = max(w.hurried-1, 0)
+			}
+		}
+		hurries = hurries || w.count > 0 && w.hurried > 0
 	}
 	b.first = (b.first + 1) % len(b.wheels) // no set waits for the others
 	b.resumeMicros = nowMicros
-	if b.left == 0 || b.hurries() {
+	if b.left == 0 || hurries {
 		b.resumeMicros += pauseMicros
-	}
-}
-
-// renewWheel looks at the places whose time has come, and goes on from each when no
-// slot of it is due any more.
-func (b *Book) renewWheel(w *wheel, nowMicros int64, r Renewer) {
-	w.dueMicros = max(w.dueMicros, nowMicros-places*w.stepMicros)
-	if w.hurried > 0 {
-		w.dueMicros = min(w.dueMicros, nowMicros)
-	}
-	for w.count > 0 && b.left > 0 && w.dueMicros <= nowMicros {
-		for _, id := range w.places[w.next] {
-			b.renew(id, w.oldMicros, nowMicros, r)
-			if b.left == 0 {
-				return
-			}
-		}
-		w.turn()
 	}
 }
 
@@ -122,16 +112,6 @@ func (b *Book) Hurry() {
 			w.hurried = places
 		}
 	}
-}
-
-// hurries reports whether a hurried round is not over.
-func (b *Book) hurries() bool {
-	for _, w := range b.wheels {
-		if w != nil && w.count > 0 && w.hurried > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // NextMicros is the time until Renew has something to do, at least 1; 0 if nothing is

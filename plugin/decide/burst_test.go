@@ -17,6 +17,12 @@ const overdueRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"},
 	 "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]},
 	{"name": "shadow", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]}`
 
+// begin begins a crowd of which the worker keeps no request back.
+func (b *burst) begin() {
+	b.on = true
+	b.number++
+}
+
 // burstWorld is a world with a crowd.
 type burstWorld struct{ *world }
 

@@ -92,16 +92,6 @@ func (c *crowd) shareOf(q *Question) *share {
 	return &c.shares[hash%maxShares]
 }
 
-// push keeps a question back.
-func (c *crowd) push(s *share, q *Question) {
-	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
-	s.list.push(q)
-	c.n++
-	if s.n == 1 {
-		c.await(s)
-	}
-}
-
 // await gives a share another turn, if it needs one.
 func (c *crowd) await(s *share) {
 	if s.n == 0 {
@@ -137,7 +127,12 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 		return false
 	}
 	q.keptMicros = c.remote.conn.ListeningMicros(now.SteadyMicros)
-	c.push(s, q)
+	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
+	s.list.push(q)
+	c.n++
+	if s.n == 1 {
+		c.await(s)
+	}
 	return true
 }
 
@@ -149,7 +144,8 @@ func (c *crowd) begin() {
 	c.on = true
 	c.round++
 	c.endsAt, _ = c.remote.conn.Asked()
-	c.stores.burst.begin()
+	c.stores.burst.on = true
+	c.stores.burst.number++
 }
 
 // mayAsk reports whether Redis can be asked about another request of a share now, and counts
@@ -242,15 +238,9 @@ func (c *crowd) remove(q *Question) {
 	}
 }
 
-// mayGoOn reports whether some are kept back, and Redis has room for one of them.
-//
-//go:inline
-func (c *crowd) mayGoOn(nowMicros int64) bool {
-	return c.n > 0 && !c.remote.conn.Crowded(maxRepeats, nowMicros)
-}
-
-// ask asks Redis about requests that were kept back, flow by flow, as far as there is
-// room. Some are rejected from memory by now and need no call.
+// ask asks Redis about requests that were kept back, flow by flow, as far as there is room: of each the
+// first ones as long as they need not be asked about, because the worker rejects them from memory by now,
+// and one more.
 func (c *crowd) ask(now Time) {
 	if sent, answered := c.remote.conn.Asked(); answered >= c.endsAt {
 		c.round++
@@ -258,8 +248,16 @@ func (c *crowd) ask(now Time) {
 	}
 	for taken, idle := 0, 0; taken < maxTaken && idle < c.turns; idle++ {
 		s := c.turn()
-		if n := c.serve(s, maxTaken-taken, now); n > 0 {
-			taken, idle = taken+n, -1
+		for asked := false; !asked && taken < maxTaken && s.n > 0; {
+			c.stores.before(s.first, now) // its limits may have changed meanwhile
+			if c.stores.ask(memoryLayer, s.first, now) {
+				c.home.answered(c.pop(s))
+			} else if asked = true; !c.mayAsk(s, now) {
+				break
+			} else if q := c.pop(s); c.stores.AskRedis(q, now) {
+				c.home.answered(q)
+			}
+			taken, idle = taken+1, -1
 		}
 		c.await(s)
 	}
@@ -267,27 +265,6 @@ func (c *crowd) ask(now Time) {
 		c.on = false
 		c.stores.burst.on = false
 	}
-}
-
-// serve takes up to most requests out of a share: the first ones as long as they need not be
-// asked about, and one more. It returns how many.
-func (c *crowd) serve(s *share, most int, now Time) (n int) {
-	for n < most && s.n > 0 {
-		n++
-		c.stores.before(s.first, now) // its limits may have changed meanwhile
-		if c.stores.ask(memoryLayer, s.first, now) {
-			c.home.answered(c.pop(s))
-			continue
-		}
-		if !c.mayAsk(s, now) {
-			return n - 1
-		}
-		if q := c.pop(s); c.stores.AskRedis(q, now) {
-			c.home.answered(q)
-		}
-		return n
-	}
-	return n
 }
 
 // expire ends the wait of requests that have been kept back for the timeout.

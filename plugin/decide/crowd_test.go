@@ -39,3 +39,13 @@ func TestFloodOfOneClient(t *testing.T) {
 		t.Errorf("%d of %d got an answer, and %d were admitted, want %d", exits, requests, admitted, limit)
 	}
 }
+
+// hold keeps a request back.
+func (c *crowd) hold(q *Question) {
+	s := c.shareOf(q)
+	s.list.push(q)
+	c.n++
+	if s.n == 1 {
+		c.await(s)
+	}
+}

@@ -52,7 +52,7 @@ func TestImpossibleInEnvoy(t *testing.T) {
 			w.worker.host = host
 			other := w.ask()
 			w.worker.crowd.begin()
-			w.worker.crowd.push(w.worker.crowd.shareOf(other), other)
+			w.worker.crowd.hold(other)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)
 				if q.State() != tc.state || q.verdict.Outcome != tc.outcome {

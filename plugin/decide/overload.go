@@ -48,11 +48,6 @@ type said struct {
 	atMicros, storeMicros int64 // when it came, on the worker's steady clock and on Redis'
 }
 
-func (b *burst) begin() {
-	b.on = true
-	b.number++
-}
-
 // hear notes what Redis says of a check's identity, of each part of it. If again, the check's units are
 // lent already, or are given back.
 func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {

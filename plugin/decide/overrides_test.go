@@ -300,7 +300,7 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	crowd := &w.worker.crowd
 	crowd.begin()
-	crowd.push(crowd.shareOf(kept), kept)
+	crowd.hold(kept)
 	crowd.timeoutMicros = 0
 	crowd.expire(w.now)
 	for _, q := range []*Question{sent, kept} {

@@ -112,8 +112,9 @@ type questions struct {
 // freed. Protects memory after a burst.
 const maxIdleQuestions = 256
 
-// begin begins a question about a request.
-func (p *questions) begin(contextID uint32) *Question {
+// Question begins a question about a request.
+func (w *Worker) Question(contextID uint32) *Question {
+	p := &w.questions
 	n := len(p.idle)
 	if n == 0 {
 		return &Question{ContextID: contextID, home: p}
@@ -155,28 +156,11 @@ func (p *questions) recycle(q *Question) {
 	}
 }
 
-// discard takes a question back that was never asked.
-func (p *questions) discard(q *Question) {
-	must.Hold(q.state == Arriving && q.waiting == 0, "a question that is discarded was never asked")
-	q.state = Ended
-	p.recycle(q)
-}
-
 // readyList is the questions of which no check waits any more, in the order in which that
 // came about. Those in front have their verdict.
 type readyList struct {
 	list
 	fresh *Question // the first without a verdict, or nil
-}
-
-// nextUndecided is the first question without a verdict, which is to get one; nil if all have one.
-func (r *readyList) nextUndecided() *Question {
-	q := r.fresh
-	if q != nil {
-		must.Hold(!q.concluded, "a question that is taken up has no verdict")
-		r.fresh = q.next
-	}
-	return q
 }
 
 // pop takes out the first question that has its verdict; nil if none has.
@@ -185,12 +169,4 @@ func (r *readyList) pop() *Question {
 		return nil
 	}
 	return r.list.pop()
-}
-
-// remove takes out a question, if it is there.
-func (r *readyList) remove(q *Question) {
-	if r.fresh == q {
-		r.fresh = q.next
-	}
-	r.list.remove(q)
 }

@@ -37,7 +37,9 @@ func (w *Worker) Redirected() *Question { return w.passes.between }
 func (w *Worker) Return(fresh *Question) *Question {
 	q := w.passes.pop()
 	q.ContextID = fresh.ContextID
-	w.questions.discard(fresh)
+	must.Hold(fresh.state == Arriving && fresh.waiting == 0, "a question that another one replaces was never asked")
+	fresh.state = Ended
+	w.questions.recycle(fresh)
 	w.host.Say(q.ContextID, w.display.text(q.verdict))
 	w.step(q, Returns, nil, Time{})
 	return q

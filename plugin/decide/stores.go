@@ -61,7 +61,12 @@ func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record R
 	s.overrides = newOverrides(cfg, rules, record, chance)
 	s.penalties = newPenalties(cfg, rules, record, chance)
 	s.memory = newMemory(cfg, rules, chance)
-	s.remote = newRemote(cfg, rules)
+	for _, set := range rules.LimitSets {
+		if cfg.Redis != nil {
+			script := redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes)
+			s.remote.scripts = append(s.remote.scripts, script)
+		}
+	}
 	s.burst.seed = chance.Uint64()
 	return s
 }
@@ -96,16 +101,6 @@ type remote struct {
 	conn    *redis.Conn
 	scripts []*redis.Script // by rule.LimitSet.ID
 	back    []int64         // scratch, for a settlement
-}
-
-func newRemote(cfg *config.Config, rules *rule.Set) (r remote) {
-	if cfg.Redis == nil {
-		return r
-	}
-	for _, set := range rules.LimitSets {
-		r.scripts = append(r.scripts, redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes))
-	}
-	return r
 }
 
 func (r *remote) charge(of *Receipt) redis.Charge {

@@ -179,9 +179,6 @@ func (w *Worker) wake(now Time) {
 	w.host.TickWithin(w.NextMicros(now.SteadyMicros), now.SteadyMicros)
 }
 
-// Question begins a question about a request.
-func (w *Worker) Question(contextID uint32) *Question { return w.questions.begin(contextID) }
-
 // The events of a Worker other than requests: bytes from Redis, the end of a stream, ticks, and
 // its own end. The first and the third let paused requests go on.
 
@@ -264,17 +261,18 @@ func (w *Worker) goOn(now Time) {
 // concludeReady finds the verdict on those that wait for no answer any more.
 func (w *Worker) concludeReady(now Time) {
 	for range maxConclusions {
-		q := w.questions.ready.nextUndecided()
+		q := w.questions.ready.fresh
 		if q == nil {
 			return
 		}
+		w.questions.ready.fresh = q.next
 		w.conclude(q, now)
 	}
 }
 
 // NextMicros is how long until something waits for a tick, at least 1; 0 if nothing does.
 func (w *Worker) NextMicros(nowMicros int64) int64 {
-	if w.questions.ready.first != nil || w.crowd.mayGoOn(nowMicros) {
+	if w.questions.ready.first != nil || w.crowd.n > 0 && !w.conn.Crowded(maxRepeats, nowMicros) {
 		return 1
 	}
 	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.leases.book.NextMicros(nowMicros))
@@ -364,6 +362,9 @@ func (w *Worker) letGo(q *Question, e Event, now Time) Effect {
 	switch q.state {
 	case Arriving, Asking:
 		w.crowd.remove(q)
+		if ready := &w.questions.ready; ready.fresh == q {
+			ready.fresh = q.next
+		}
 		w.questions.ready.remove(q)
 		q.giveUp()
 		w.conclude(q, now)

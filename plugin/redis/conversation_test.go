@@ -272,8 +272,6 @@ func (c *conversation) step(step string) {
 		}
 		c.conn.Renew(c.script, identity(""), slots, c.now)
 		c.conn.Flush(c.now)
-	case "trip":
-		c.trip(c.number(words[0]))
 	case "failures":
 		c.tell("%d in a row", c.conn.link.health.breaker.row)
 	case "close":
@@ -286,17 +284,12 @@ func (c *conversation) step(step string) {
 		c.conn.Tick(c.now)
 	case "pause":
 		c.passPause()
-	case "grow", "busy": // under requests, which are left out
-		before := len(c.events)
-		if name == "grow" {
-			c.grow()
-		} else {
-			c.busy(c.duration(words[0]))
-		}
-		c.events = append(c.events[:before], slices.DeleteFunc(c.events[before:], func(event string) bool {
-			check := strings.HasPrefix(event, "check") && strings.HasSuffix(event, " a")
-			return check || event == "after 10ms" || strings.HasPrefix(event, "a allowed")
-		})...)
+	case "trip": // by failures, which are left out, as are the requests below
+		c.without("trip", func() { c.trip(c.number(words[0])) })
+	case "grow":
+		c.without("a", c.grow)
+	case "busy":
+		c.without("a", func() { c.busy(c.duration(words[0])) })
 	case "took":
 		c.tell("%s later", micros(c.now-c.since))
 		c.since = c.now
@@ -325,6 +318,17 @@ func (c *conversation) step(step string) {
 	default:
 		c.t.Fatalf("%s: no step %q", c.at, step)
 	}
+}
+
+// without does something, and leaves out what becomes of the requests for a tag.
+func (c *conversation) without(tag string, do func()) {
+	before := len(c.events)
+	do()
+	c.events = append(c.events[:before], slices.DeleteFunc(c.events[before:], func(event string) bool {
+		check := strings.HasPrefix(event, "check") && (strings.HasSuffix(event, " "+tag) || strings.Contains(event, "{"+tag+"}"))
+		heard := strings.HasPrefix(event, tag+" allowed") || strings.HasPrefix(event, tag+" failed")
+		return check || heard || event == "after 10ms" || event == "counts error_reply"
+	})...)
 }
 
 func identity(tag string) []byte {
@@ -505,12 +509,15 @@ func (r *rig) tell(format string, args ...any) {
 // remedyInLog is what a line of the log says about a failure apart from the cause.
 var remedyInLog = regexp.MustCompile(`( \(.*\))?; the failure mode applie[ds]`)
 
+// tellLog leaves out what helps an operator, and the lines about single requests, unless the option
+// log asks for them.
 func (r *rig) tellLog(line string) {
 	if !r.logs {
 		line = remedyInLog.ReplaceAllString(line, "")
-		line = strings.TrimSuffix(line, " (logged at most once a minute)")
 	}
-	r.tell("log: %s", line)
+	if r.logs || !strings.Contains(line, "did not decide a request") {
+		r.tell("log: %s", line)
+	}
 }
 
 // describe shows commands: by their scripts, those that are sent by source in capitals.

@@ -29,6 +29,8 @@
 //	startup_check.go  what a worker says about Redis once, with its first request
 //	server_stats.go   how the server itself is: memory, evictions, keys
 //
+// testdata has what a Conn does as text: a line says what happens, and what follows.
+//
 // A Conn is used by one Envoy worker and is not safe for concurrent use. Time is
 // always an argument: microseconds of a monotonic clock.
 package redis

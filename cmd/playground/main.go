@@ -29,6 +29,7 @@ const (
 	resultRemaining
 	resultRetryAfterMicros
 	resultDelayMicros
+	resultSeconds // "t" of the RateLimit field; 0: there is none
 	results
 )
 
@@ -80,8 +81,27 @@ func play(plan *algo.Plan, n int) {
 		}
 		costs[0] = int64(arrivals[2*i+1])
 		plan.DecideAs(int64(i)+1, states, now, costs, out)
-		report(decided[results*i:results*i+results], &out[0])
+		r := decided[results*i : results*i+results]
+		report(r, &out[0])
+		r[resultSeconds] = float64(seconds(&plan.Limits()[0], &out[0], now))
 	}
+}
+
+// seconds is "t" of the RateLimit field after a decision, as plugin/answer writes it.
+func seconds(l *algo.Limit, d *algo.Decision, now int64) int64 {
+	micros := d.RetryAfterMicros
+	switch {
+	case !l.Algorithm.HasWindow():
+		return 0
+	case d.Allowed:
+		micros = l.EffectiveWindowMicros(d, now)
+	case micros == algo.Never:
+		micros = d.ResetAfterMicros
+	}
+	if !d.Allowed {
+		micros = min(micros, l.RestoreMicros())
+	}
+	return max(1, (micros+second-1)/second)
 }
 
 // report writes a decision for the page.

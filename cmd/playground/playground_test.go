@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -86,6 +87,7 @@ type lane struct {
 		Remaining int64
 		Retry     float64
 		Delay     float64
+		Seconds   int64
 	}
 	Text string
 	JSON string
@@ -149,7 +151,9 @@ func compare(t *testing.T, l *lane) {
 	if len(l.Decisions) < 30 {
 		t.Errorf("%s: only %d requests", l.Limit.Algorithm, len(l.Decisions))
 	}
-	states, out, admitted := make([]algo.State, 1), make([]algo.Decision, 1), 0
+	states, out, admitted, last := make([]algo.State, 1), make([]algo.Decision, 1), 0, ""
+	label := answer.NewLabel(&config.Limit{Limit: limit, Name: "per-address"}, false)
+	draft := &config.Config{Headers: config.Headers{Draft: true}}
 	var holds []int64 // when each of those that hold a slot began
 	for i, d := range l.Decisions {
 		now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
@@ -167,6 +171,17 @@ func compare(t *testing.T, l *lane) {
 		what := fmt.Sprintf("%s, request %d: ", l.Limit.Algorithm, i)
 		testenv.Same(t, what+"that it is allowed", d.Allowed, out[0].Allowed)
 		testenv.Same(t, what+"what remains", d.Remaining, out[0].Remaining)
+		shown := []answer.Limit{{Label: &label, Decision: out[0]}}
+		headers := answer.New(draft, 1).Headers(shown, now, answer.Upstream{})
+		if !out[0].Allowed {
+			headers = answer.New(draft, 1).Refuse(&answer.Rejection{Limits: shown, AtMicros: now}).Headers
+		}
+		last = headers[1][1]
+		told := fmt.Sprintf(`"per-address";r=%d`, d.Remaining)
+		if d.Seconds > 0 {
+			told += fmt.Sprint(";t=", d.Seconds)
+		}
+		testenv.Same(t, what+"RateLimit", told, last)
 		testenv.Within(t, what+"how far its wait is off", math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)), 0, 1)
 		if t.Failed() {
 			t.Fatalf("%sthe page has %+v, want %+v", what, d, out[0])
@@ -174,6 +189,9 @@ func compare(t *testing.T, l *lane) {
 	}
 	if want := fmt.Sprintf("%d of %d admitted", admitted, len(l.Decisions)); !strings.HasPrefix(l.Text, want) {
 		t.Errorf("%s: the page says %q, want %q", l.Limit.Algorithm, l.Text, want)
+	}
+	if !strings.Contains(l.Text, "RateLimit: "+last) {
+		t.Errorf("%s: the page says %q, want the last response's %s", l.Limit.Algorithm, l.Text, last)
 	}
 	cfg, err := config.Parse([]byte(l.JSON))
 	if err != nil {

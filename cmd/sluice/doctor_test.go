@@ -219,6 +219,38 @@ func TestDoctorServers(t *testing.T) {
 	checkDoctor(t, r, doctor.Check{Name: "redis", Status: doctor.Fail, Found: "a replica", Advice: "at the primary"})
 }
 
+// TestDoctorComparesFile: without an Envoy to ask, the cluster in its file is compared with --redis.
+func TestDoctorComparesFile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	host, port, _ := strings.Cut(server.Addr, ":")
+	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const there = "address: 127.0.0.1, port_value: 6379"
+	testenv.Same(t, "how often envoy.yaml has "+there, strings.Count(string(shipped), there), 1)
+	for name, c := range map[string]struct{ address, config, found string }{
+		"another port": {there, string(shipped), `the ` +
+			`file's cluster "redis" leads to 127.0.0.1:6379, not to --redis, ` + server.Addr},
+		"the same": {"address: " + host + ", port_value: " + port, string(shipped), ""},
+		"its name": {"address: localhost, port_value: " + port, string(shipped), ""},
+		"JSON":     {"", counted, ""},
+	} {
+		text := strings.Replace(c.config, there, c.address, 1)
+		r := execute(t, text, "doctor", "-c", "-", "-o", "json", "--redis", strings.Replace(server.Addr, "127.0.0.1",
+			map[bool]string{true: "localhost", false: "127.0.0.1"}[name == "its name"], 1))
+		found := ""
+		for _, check := range decode[doctor.Report](t, r).Checks {
+			if check.Name == "endpoints" {
+				testenv.Same(t, name+": the status", check.Status, doctor.Warn)
+				found = check.Found
+			}
+		}
+		testenv.Same(t, name+": what is found", found, c.found)
+	}
+}
+
 // TestDoctorExample runs the example of docs/cli.md.
 func TestDoctorExample(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +26,10 @@ func explainCommand(c *console.Console) *cobra.Command {
 		Use:   "explain [METHOD] URL",
 		Short: "Say which rules apply to a request, and why the others do not",
 		Long: `Explain takes a request and says for each rule whether it applies: its identity
-and tag, its cost, its limits and their keys in Redis, or why it does not. It
-does not ask Redis; "sluice get" shows the state. With --contracts it shows what a
-file of contracts makes of the request's identities.`,
+and tag, its cost, its limits and their keys in Redis, or why it does not; and the
+header fields of the response, if nothing has been used before. It does not ask
+Redis; "sluice get" shows the state. With --contracts it shows what a file of
+contracts makes of the request's identities.`,
 		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET " +
 			"https://api.example.com/v1/items",
 		Args: cobra.RangeArgs(1, 2),
@@ -36,6 +38,7 @@ file of contracts makes of the request's identities.`,
 		},
 	}
 	from.Flag(command)
+	command.PreRunE = live.FromEnvironment(c)
 	request.Flags(command)
 	contracts.Flag(command.Flags())
 	return command
@@ -67,14 +70,25 @@ func explainRequest(
 	if err != nil {
 		return err
 	}
+	fields, headers := map[string]string{}, explain.Headers(l.Config, rules, time.Now().UnixMicro())
+	for _, h := range headers {
+		fields[h[0]] = h[1]
+	}
 	if c.JSON() {
-		return c.Print(map[string]any{"rules": rules})
+		return c.Print(map[string]any{"rules": rules, "headers": fields})
 	}
 	rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
 	for i := range rules {
 		rows = append(rows, explanation(&rules[i])...)
 	}
-	return c.Table(rows)
+	if err := c.Table(rows); err != nil || len(headers) == 0 {
+		return err
+	}
+	c.Say("The response, if nothing has been used before:\n")
+	for _, h := range headers {
+		c.Say("  %s: %s\n", h[0], h[1])
+	}
+	return nil
 }
 
 // explanation is a rule's rows in the table.
@@ -111,21 +125,15 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Unlimited {
 		add("unlimited")
 	}
-	for _, l := range limitsUnder(r) {
-		add(limitText(l), l.Key)
+	if kind := override.Parse(r.Contract).Kind; kind != override.Block && kind != override.Free {
+		for _, l := range r.Limits {
+			add(limitText(l), l.Key)
+		}
 	}
 	if r.OverrideKey != "" {
 		add(strings.TrimSuffix("override "+shown.Cell(r.Contract), " "), r.OverrideKey)
 	}
 	return rows
-}
-
-// limitsUnder are the limits that count for an identity: none if it is blocked or free.
-func limitsUnder(r *explain.Rule) []explain.Limit {
-	if kind := override.Parse(r.Contract).Kind; kind == override.Block || kind == override.Free {
-		return nil
-	}
-	return r.Limits
 }
 
 // overText says what becomes of requests that a rule rejects.

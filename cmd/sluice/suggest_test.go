@@ -188,10 +188,15 @@ func TestSuggestAgainstAbuse(t *testing.T) {
 		testenv.Same(t, c.name+": identities", got.Identities, c.identities)
 		testenv.Same(t, c.name+": suggested", got.Suggested, c.suggested)
 		testenv.SameList(t, c.name+": outliers", got.Outliers, c.outliers)
+		testenv.Same(t, c.name+": P99.9, which no outlier moves", got.P999, 20)
 		testenv.Within(t, c.name+": share that fits, in %", got.Fits, 92, 96)
 	}
 	r := execute(t, daily, "suggest", "per-key", "-c", "-", "--log", log, "--fields", fields)
 	testenv.Same(t, r.out+" names the outlier", strings.Contains(r.out, "Left out: h60 needs 600."), true)
+	r = execute(t, daily, "suggest", "per-key", "-c", "-", "--log", log, "--fields", "time=ts,method=verb,path=uri")
+	testenv.Same(t, "what a log without the key's field is told", r.errors, "sluice: "+log+
+		`: rule "per-key" applies to no request of the log: key[0] is absent: header "x-api-key" (-H 'x-api-key: ...'); `+
+		"a log has only what its format writes (--key names a field that identifies)\n")
 	r = execute(t, daily, "suggest", "per-key", "-c", "-", "--log", log, "--percentile", "0")
 	testenv.Same(t, "exit code of --percentile 0", r.code, console.Misused)
 }

@@ -6,6 +6,7 @@ const SPAN = 20;       // seconds that are shown
 const STEPS = 100;     // parts of the time that can be drawn
 const TALLEST = 12;    // most requests in one part
 const LANES = 4;       // most algorithms at once
+const RESULTS = 5;     // numbers of a decision
 const START = 1800000000 * 1e6; // us since the Unix epoch: an edge of every window
 
 // The fields that each algorithm takes beside limit, in algo's order. "lasts" is not of
@@ -76,10 +77,18 @@ function decide(limit, times) {
   const input = floats(engine.arrivalsAt(), 2 * times.length);
   times.forEach((t, i) => { input[2 * i] = START + Math.round(t * 1e6); input[2 * i + 1] = 1; });
   if (!engine.decide(times.length)) return null;
-  const output = floats(engine.decidedAt(), 4 * times.length);
-  return times.map((at, i) => ({
-    at, allowed: output[4 * i] === 1, remaining: output[4 * i + 1], retry: output[4 * i + 2] / 1e6, delay: output[4 * i + 3] / 1e6,
-  }));
+  const output = floats(engine.decidedAt(), RESULTS * times.length);
+  return times.map((at, i) => {
+    const [allowed, remaining, retry, delay, seconds] = output.slice(RESULTS * i, RESULTS * (i + 1));
+    return {at, allowed: allowed === 1, remaining, retry: retry / 1e6, delay: delay / 1e6, seconds};
+  });
+}
+
+// told are the header fields of a response by which a client learns of a decision (../headers.md).
+function told(decision, limit) {
+  const t = decision.seconds ? `;t=${decision.seconds}` : "";
+  const retry = decision.allowed ? "" : `, Retry-After: ${limit.algorithm === "concurrency" ? 1 : Math.max(1, Math.ceil(decision.retry))}`;
+  return `X-RateLimit-Remaining: ${decision.remaining}, RateLimit: "per-address";r=${decision.remaining}${t}${retry}`;
 }
 
 // most is the most that left within any stretch of a window's length.
@@ -268,7 +277,7 @@ function showLane(lane, times, colour) {
   }
   const admitted = decisions.filter(d => d.allowed).length, held = decisions.filter(d => d.delay > 0).length;
   const busiest = fields.includes("lasts") ? `${most(decisions, limit.lasts)} at once` : `${most(decisions, limit.window)} within any ${duration(limit.window)}`;
-  const text = `${admitted} of ${decisions.length} admitted, ${decisions.length - admitted} rejected` + (held ? `, ${held} of them held` : "") + `; at most ${busiest}`;
+  const text = `${admitted} of ${decisions.length} admitted, ${decisions.length - admitted} rejected` + (held ? `, ${held} of them held` : "") + `; at most ${busiest}` + (decisions.length ? `. The last response has ${told(decisions.at(-1), limit)}` : "");
   lane.result.textContent = text;
   lane.canvas.setAttribute("aria-label", `${limit.algorithm}: ${text}`);
   drawLane(lane, decisions, limit, colour);

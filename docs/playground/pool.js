@@ -51,8 +51,8 @@ function admit(pool, requests) {
   const input = floats(engine.arrivalsAt(), 2 * requests.length);
   requests.forEach((r, i) => { input[2 * i] = START + r.micros; input[2 * i + 1] = r.sender; });
   if (!engine.share(requests.length)) return null;
-  const output = floats(engine.decidedAt(), 4 * requests.length);
-  return requests.map((_, i) => output[4 * i] === 1);
+  const output = floats(engine.decidedAt(), RESULTS * requests.length);
+  return requests.map((_, i) => output[RESULTS * i] === 1);
 }
 
 // poolConfiguration is the pool as the plugin's JSON.

@@ -204,27 +204,20 @@ func mayLack(c *config.Config, r *config.Rule) (all []*config.Component) {
 	}
 	for i := range r.Key {
 		k := &r.Key[i]
-		needless := demands(&r.Match, k) || catches(c, k)
-		if k.HasDefault || explain.Lacking(k) == "" || needless {
+		demands := func(n config.NamedMatch) bool {
+			return n.Name == k.Name && (n.Match.Op != config.Present || n.Match.Present)
+		}
+		lacks := func(n config.NamedMatch) bool {
+			return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
+		}
+		catches := func(r config.Rule) bool {
+			return r.Mode == config.Enforce && slices.ContainsFunc(r.Match.Named(k.Source), lacks)
+		}
+		if k.HasDefault || explain.Lacking(k) == "" || slices.ContainsFunc(r.Match.Named(k.Source), demands) ||
+			slices.ContainsFunc(c.Rules, catches) {
 			continue
 		}
 		all = append(all, k)
 	}
 	return all
-}
-
-// demands reports whether the match holds for requests alone that have the component's value.
-func demands(m *config.Match, k *config.Component) bool {
-	return slices.ContainsFunc(m.Named(k.Source), func(n config.NamedMatch) bool {
-		return n.Name == k.Name && (n.Match.Op != config.Present || n.Match.Present)
-	})
-}
-
-// catches reports whether a rule is for requests that lack the component's value.
-func catches(c *config.Config, k *config.Component) bool {
-	return slices.ContainsFunc(c.Rules, func(r config.Rule) bool {
-		return r.Mode == config.Enforce && slices.ContainsFunc(r.Match.Named(k.Source), func(n config.NamedMatch) bool {
-			return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
-		})
-	})
 }

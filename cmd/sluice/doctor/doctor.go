@@ -175,6 +175,8 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	if envoy != "" {
 		e := &Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON, Redis: f.Addresses}
 		way = e.Look(ctx, report)
+	} else if r := l.Config.Redis; r != nil {
+		report.compare(ctx, l.Found, r.Cluster, f.Addresses)
 	}
 	if way != nil && !way.Relay && !typed {
 		f.Addresses, f.Cluster, f.TLS = way.Endpoints, way.RedisCluster, f.TLS || way.TLS

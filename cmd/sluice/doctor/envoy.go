@@ -132,7 +132,9 @@ func (e *Envoy) limiters(found []find.Found, r *Report) (way *Way) {
 	same, seen := false, map[envoyfile.Finding]bool{}
 	place := []string(nil)
 	for _, f := range order {
-		same = same || sameJSON(f.JSON, e.Plugin)
+		var runs, wanted any // but for the order of fields
+		same = same || json.Unmarshal(f.JSON, &runs) == nil && json.Unmarshal(e.Plugin, &wanted) == nil &&
+			reflect.DeepEqual(runs, wanted)
 		if redis := limiters[f].Redis; redis != nil && way == nil {
 			way = &Way{Way: envoyfile.WayTo(f, redis.Cluster)}
 		}
@@ -141,26 +143,18 @@ func (e *Envoy) limiters(found []find.Found, r *Report) (way *Way) {
 		}
 		for _, finding := range envoyfile.Findings(f, limiters[f]) {
 			finding.Line = 0 // of the dump
-			if !seen[finding] {
-				seen[finding] = true
-				r.finding(&finding)
+			if seen[finding] {
+				continue
 			}
+			seen[finding] = true
+			problem, advice := split(finding.Problem)
+			r.Add(finding.Subject, map[bool]Status{true: Fail, false: Warn}[finding.Error], advice, "%s", problem)
 		}
 	}
 	if e.conclude(r, same, place); r.wrong(envoyfile.Cluster) {
 		return nil
 	}
 	return way
-}
-
-// finding adds a mistake around a configuration.
-func (r *Report) finding(f *envoyfile.Finding) {
-	status := Warn
-	if f.Error {
-		status = Fail
-	}
-	problem, advice := split(f.Problem)
-	r.Add(f.Subject, status, advice, "%s", problem)
 }
 
 // conclude adds what was found to be right.
@@ -200,12 +194,6 @@ func split(problem string) (found, advice string) {
 		return problem, ""
 	}
 	return problem[:i], strings.TrimSuffix(problem[i+2:], ")")
-}
-
-// sameJSON reports whether two texts are the same JSON, but for the order of fields.
-func sameJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // Way is how an Envoy reaches Redis.
@@ -282,23 +270,45 @@ func (e *Envoy) follow(ctx context.Context, way *Way, r *Report) {
 		own[h.at(h.Address.Socket.Address)], own[h.at(h.Hostname)] = true, true
 	}
 	leads := fmt.Sprintf("the cluster %q leads to %s", way.Cluster, strings.Join(way.Endpoints, ", "))
-	isOwn := func(address string) bool {
-		host, port, _ := net.SplitHostPort(address)
-		resolved, _ := net.DefaultResolver.LookupHost(ctx, host) // what does not resolve is another
-		return slices.ContainsFunc(append(resolved, host), func(h string) bool { return own[net.JoinHostPort(h, port)] })
-	}
 	switch {
 	case tried > 0 && failed == tried:
 		r.Add("endpoints", Fail, "correct the address in that cluster, or look whether anything listens there",
 			"%s: none of %d connections came about", leads, tried)
 	case way.Relay:
 		r.Add("endpoints", Pass, "", "%s, a relay", leads)
-	case e.Redis != nil && !slices.ContainsFunc(e.Redis, isOwn):
+	case e.Redis != nil && !anyOf(ctx, e.Redis, own):
 		r.Add("endpoints", Warn, "leave --redis out to try what Envoy asks, or correct the cluster",
 			"%s, not to --redis, %s", leads, strings.Join(e.Redis, ", "))
 	default:
 		r.Add("endpoints", Pass, "", "%s", leads)
 	}
+}
+
+// anyOf reports whether any of these addresses is one of an Envoy's own.
+func anyOf(ctx context.Context, addresses []string, own map[string]bool) bool {
+	return slices.ContainsFunc(addresses, func(address string) bool {
+		host, port, _ := net.SplitHostPort(address)
+		resolved, _ := net.DefaultResolver.LookupHost(ctx, host) // what does not resolve is another
+		return slices.ContainsFunc(append(resolved, host), func(h string) bool { return own[net.JoinHostPort(h, port)] })
+	})
+}
+
+// compare looks whether the cluster of a limiter's file leads to one of some addresses.
+func (r *Report) compare(ctx context.Context, found *find.Found, cluster string, addresses []string) {
+	if found.Documents == nil { // it is the configuration alone
+		return
+	}
+	way := envoyfile.WayTo(found, cluster)
+	own := map[string]bool{}
+	for _, address := range way.Addresses {
+		own[address] = true
+	}
+	if way.Relay || len(own) == 0 || anyOf(ctx, addresses, own) {
+		return
+	}
+	r.Add("endpoints", Warn, "correct the cluster, or give --envoy to see where it leads",
+		"the file's cluster %q leads to %s, not to --redis, %s", way.Cluster, strings.Join(way.Addresses, ", "),
+		strings.Join(addresses, ", "))
 }
 
 // metric is one line of /stats about the plugin.

@@ -45,9 +45,13 @@ func (s *Redis) replay(ctx context.Context, r *Report) {
 				p.Client.Del(ctx, p.keys...)
 			}
 			if err != nil {
+				at := ""
+				if n.address != "" {
+					at = " at " + n.address
+				}
 				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
 					"refuses its script",
-					"%q%s: %s", all[i].Name, at(n.address), s.Say(err))
+					"%q%s: %s", all[i].Name, at, s.Say(err))
 				return
 			}
 			steps += len(all[i].Steps)
@@ -55,13 +59,6 @@ func (s *Redis) replay(ctx context.Context, r *Report) {
 	}
 	r.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts "+
 		"that Envoy sends", len(all), steps)
-}
-
-func at(address string) string {
-	if address == "" {
-		return ""
-	}
-	return " at " + address
 }
 
 // player replays one vector.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -302,6 +303,7 @@ type Way struct {
 	Relay        bool
 	RedisCluster bool
 	TLS          bool
+	Addresses    []string // host:port, as the file has them
 }
 
 // WayTo follows a limiter's cluster to Redis, through a redis_proxy of the same Envoy too.
@@ -313,6 +315,11 @@ func WayTo(found *find.Found, name string) Way {
 		listener := yamltree.Text(endpoint, "envoy_internal_address", "server_listener_name")
 		if next := s.behind(listener); next != "" {
 			way.Cluster, cluster = next, s.clusters[next]
+		}
+	}
+	for _, address := range yamltree.Objects(yamltree.Get(cluster, "load_assignment")) {
+		if host, port := yamltree.Text(address, "address"), yamltree.Text(address, "port_value"); host != "" && port != "" {
+			way.Addresses = append(way.Addresses, net.JoinHostPort(host, port))
 		}
 	}
 	way.RedisCluster = yamltree.Text(cluster, "cluster_type", "name") == "envoy.clusters.redis"

@@ -112,7 +112,11 @@ func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
 	if !c.Exempt && c.Failure != e.cfg.Failure.Mode {
 		out.Failure = c.Failure.String()
 	}
-	a := e.find(c)
+	var a *rule.Applied // of the rule, which has a unique name; nil if it does not apply
+	if n := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name }); n >= 0 {
+		a = &e.applied[n]
+	}
+	isListed := e.cfg.Quota != nil && slices.ContainsFunc(e.cfg.Quota.Rules, func(i int) bool { return &e.cfg.Rules[i] == c })
 	switch {
 	case c.Mode == config.Off:
 		out.Why = "its mode is off"
@@ -131,38 +135,18 @@ func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
 			prefix = e.cfg.Redis.KeyPrefix
 		}
 		out.describe(c, a, prefix)
-	case e.asking != rule.NotForQuota && out.ofQuota(e.cfg, c, e.asking):
+	case e.asking != rule.NotForQuota && c.Exempt:
+		out.Why = "the request is for the quota, where exempt rules change nothing"
+	case e.asking == rule.ByAnotherMethod && isListed:
+		out.Why = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
 	default:
-		out.Why, err = why(asked(e.cfg, c, e.asking), e.req)
+		asked := *c
+		if e.asking != rule.NotForQuota && isListed { // whatever its match is
+			asked.Match = config.Match{}
+		}
+		out.Why, err = why(&asked, e.req)
 	}
 	return out, err
-}
-
-// ofQuota explains what a request for the quota makes of a rule that does not apply. It reports
-// whether it does.
-func (r *Rule) ofQuota(cfg *config.Config, c *config.Rule, asking rule.Asking) (explained bool) {
-	switch {
-	case c.Exempt:
-		r.Why = "the request is for the quota, where exempt rules change nothing"
-	case asking == rule.ByAnotherMethod && lists(cfg, c):
-		r.Why = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
-	}
-	return r.Why != ""
-}
-
-// asked is the rule as it is asked: for the quota whatever its match is, if it is listed.
-func asked(cfg *config.Config, c *config.Rule, asking rule.Asking) *config.Rule {
-	if asking == rule.NotForQuota || !lists(cfg, c) {
-		return c
-	}
-	unmatched := *c
-	unmatched.Match = config.Match{}
-	return &unmatched
-}
-
-// lists reports whether the quota shows a rule.
-func lists(cfg *config.Config, c *config.Rule) bool {
-	return slices.ContainsFunc(cfg.Quota.Rules, func(i int) bool { return &cfg.Rules[i] == c })
 }
 
 // Mode says how a rule treats a request: "enforce", "shadow", "off" or "exempt".
@@ -176,15 +160,6 @@ func Mode(c *config.Rule) string {
 		return "off"
 	}
 	return "enforce"
-}
-
-// find returns what applies of a rule, which has a unique name; nil if it does not apply.
-func (e *explanation) find(c *config.Rule) *rule.Applied {
-	i := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name })
-	if i < 0 {
-		return nil
-	}
-	return &e.applied[i]
 }
 
 // describe fills in what applies.

@@ -2,7 +2,9 @@ package explain_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -306,6 +308,88 @@ func TestFailure(t *testing.T) {
 	testenv.Same(t, "another mode", found["logins"].Failure, "deny")
 	testenv.Same(t, "the same mode", found["api"].Failure, "")
 	testenv.Same(t, "no mode of its own", found["rest"].Failure, "")
+}
+
+// TestRepeated: where a repetition keeps a rule from exempting, its name is told, also inside of "not".
+func TestRepeated(t *testing.T) {
+	t.Parallel()
+	const configuration = `{"rules": [
+		{"name": "query", "match": {"query": {"a": "1"}, "cookies": {"c": {"present": true}}}, "exempt": true},
+		{"name": "cookie", "match": {"cookies": {"b": "1"}}, "exempt": true},
+		{"name": "not", "match": {"not": {"query": {"a": "3"}}}, "exempt": true},
+		{"name": "rest", "limits": [` + aLimit + `]}]}`
+	const unsure = "it is not sure that its match holds for the upstream, too: "
+	found := rules(t, configuration, "http://h/?a=1&a=2", "-H", "cookie: b=1; b=2; c=1; c=2")
+	for rule, why := range map[string]string{
+		"query":  unsure + "the query parameter a has several different values",
+		"cookie": unsure + "the cookie b has several different values",
+		"not":    unsure + "the query parameter a has several different values",
+		"rest":   "",
+	} {
+		testenv.Same(t, "why "+rule+" does not apply", found[rule].Why, why)
+	}
+}
+
+// TestHeaders: what clients are told with the first request, by each rule that shows them its limits.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	const (
+		draft  = `"headers": ["draft"], `
+		hourly = `{"algorithm": "fixed_window", "anchor": "first_request", "limit": 10, "window": "1h"}`
+		bucket = `"limits": [{"algorithm": "gcra", "limit": 10, "window": "1m", "burst": 5`
+	)
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
+	for _, tt := range []struct{ name, members, want string }{
+		{"a bucket", draft + `"rules": [{"name": "r", ` + bucket + `}]}]`, `"r";q=5;w=30 "r";r=4;t=24`},
+		{
+			"a unit, and a cost", draft + `"rules": [{"name": "r", "cost": 3, ` + bucket + `, "unit": "tokens"}]}]`,
+			`"r";q=5;w=30;qu="tokens" "r";r=2;t=12`,
+		},
+		{"the other fields", `"rules": [{"name": "r", ` + bucket + `}]}]`, "5 4 6"},
+		{"a rule that nobody sees", `"rules": [{"name": "r", "headers": false, ` + bucket + `}]}]`, ""},
+		{"in shadow", `"rules": [{"name": "r", "mode": "shadow", ` + bucket + `}]}]`, ""},
+		{"a request that is never admitted", `"rules": [{"name": "r", "limits": [` +
+			`{"algorithm": "gcra", "limit": 0, "window": "1m"}]}]`, ""},
+		{
+			"a calendar", draft + `"rules": [{"name": "r", "limits": [` +
+				`{"algorithm": "fixed_window", "limit": 9, "window": "day"}]}]`, `"r";q=9;w=86400 "r";r=8;t=43200`,
+		},
+		{
+			"a number that the request brings", draft + `"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", ` +
+				`"anchor": "first_request", "window": "1h", "limit": {"header": "x-n", "default": 7, "max": 9}}]}]`,
+			`"r";q=7;w=3600 "r";r=6;t=3600`,
+		},
+		{
+			"parts, of which one does not apply", draft + `"rules": [{"name": "r", "key": [], "limits": [` + hourly + `, ` +
+				strings.Replace(hourly, `10`, `4, "name": "user", "per": [{"header": "x-user"}]`, 1) + `, ` +
+				strings.Replace(hourly, `10`, `5, "name": "team", "per": [{"header": "x-team"}]`, 1) + `]}]`,
+			`"r-1h";q=10;w=3600, "user";q=4;w=3600 "r-1h";r=9;t=3600, "user";r=3;t=3600`,
+		},
+		{
+			"a guarantee", draft + `"rules": [{"name": "r", "key": [], "limits": [` +
+				`{"name": "pool", "algorithm": "gcra", "limit": 60, "window": "1m"}, {"name": "own", "algorithm": "gcra", ` +
+				`"limit": 6, "window": "1m", "per": [{"header": "x-user"}], "guarantee": true}]}]`,
+			`"own";q=6;w=60 "own";r=5;t=50`,
+		},
+		{
+			"slots", draft + `"rules": [{"name": "r", "limits": [{"algorithm": "concurrency", "limit": 3}]}]`,
+			`"r";q=3;qu="concurrent-requests" "r";r=2`,
+		},
+	} {
+		cfg, err := input.Load([]byte("{" + tt.members + "}"))
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		all, err := explain.Explain(cfg, request(t, []string{"http://h/", "-H", "x-user: ann"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var values []string
+		for _, h := range explain.Headers(cfg, all, noon) {
+			values = append(values, h[1])
+		}
+		testenv.Same(t, tt.name, strings.Join(values, " "), tt.want)
+	}
 }
 
 // TestShadow: the mode of the whole configuration makes enforced rules shadow rules, and leaves

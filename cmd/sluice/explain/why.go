@@ -20,7 +20,14 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if !p.applies(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
 			if !p.applies(config.Rule{Match: part.match}) {
-				return part.because(req) + req.valueless(), p.err
+				because, method := "match."+part.name+" does not hold", req.headers[0][1]
+				switch {
+				case part.match.Not != nil:
+					because = "match." + part.name + " holds"
+				case part.name == "methods" && method == "QUERY" && slices.Contains(part.match.Methods, "GET"):
+					because += ": QUERY reads as GET does, and is a method of its own (list both)"
+				}
+				return because + req.valueless(), p.err
 			}
 		}
 		return "its match does not hold", p.err
@@ -28,6 +35,9 @@ func why(c *config.Rule, req *Request) (string, error) {
 	if c.Exempt {
 		if path, _ := req.Header(":path"); hasControl(path) {
 			return "the path holds a control character, or an escape of one: no such request is exempt", p.err
+		}
+		if unknown := p.unknown(&c.Match); unknown != "" {
+			return "it is not sure that its match holds for the upstream, too: " + unknown, p.err
 		}
 		return "it is not sure that its match holds for the upstream, too: an exempt rule takes only a path as Sluice " +
 			"normalises it, a method in upper case, and one value of a header, a query parameter or a cookie", p.err
@@ -41,6 +51,29 @@ func why(c *config.Rule, req *Request) (string, error) {
 		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source) + req.valueless(), p.err
 	}
 	return "it does not apply", p.err
+}
+
+// unknown names a value that a match, or its not, compares and that is unknown: "" if there is none.
+func (p *prober) unknown(m *config.Match) string {
+	for _, source := range []config.Source{config.FromQuery, config.FromCookie, config.FromHeader} {
+		for _, named := range m.Named(source) {
+			if named.Match.Op == config.Present {
+				continue
+			}
+			component := config.Component{Source: source, Name: named.Name}
+			for _, a := range p.apply(config.Rule{Key: []config.Component{component}}) {
+				if _, value, _ := strings.Cut(string(a.Tag), "|"); marks[value] != "" {
+					return Describe(&component) + " " + marks[value]
+				}
+			}
+		}
+	}
+	for i := range m.Not {
+		if unknown := p.unknown(&m.Not[i]); unknown != "" {
+			return unknown
+		}
+	}
+	return ""
 }
 
 // hasControl is what rule.Matcher asks of a path before it exempts a request.
@@ -74,36 +107,26 @@ func Probe(r config.Rule) *config.Config {
 	return &config.Config{Rules: []config.Rule{r}}
 }
 
-func (p *prober) applies(r config.Rule) bool {
+func (p *prober) applies(r config.Rule) bool { return len(p.apply(r)) > 0 }
+
+func (p *prober) apply(r config.Rule) []rule.Applied {
 	set, err := rule.Compile(Probe(r), p.req.expressions)
 	if err != nil {
 		if p.err == nil {
 			p.err = err
 		}
-		return false
+		return nil
 	}
 	var m rule.Matcher
 	p.req.failed = nil
 	applied, _ := set.Apply(p.req, &m)
-	return len(applied) > 0
+	return applied
 }
 
 // part is one field of a match, or one element of a list of nots.
 type part struct {
 	name  string
 	match config.Match
-}
-
-// because says what a part does where the match does not hold.
-func (p part) because(req *Request) string {
-	method, _ := req.Header(":method")
-	switch {
-	case p.match.Not != nil:
-		return "match." + p.name + " holds"
-	case p.name == "methods" && method == "QUERY" && slices.Contains(p.match.Methods, "GET"):
-		return "match.methods does not hold: QUERY reads as GET does, and is a method of its own (list both)"
-	}
-	return "match." + p.name + " does not hold"
 }
 
 // parts are those of a match. One that the match lacks always holds.

@@ -49,6 +49,7 @@ func (a *Addresses) String() string { return strings.Join(*a, ",") }
 type Limiter struct {
 	JSON   []byte
 	Config *config.Config
+	Found  *find.Found // where the file has it
 }
 
 // TakeHashSecret finds the secret of keyed hashes, without which an identity's values are not those of
@@ -108,7 +109,7 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 		if err != nil {
 			return nil, &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
 		}
-		all = append(all, &Limiter{found[i].JSON, cfg})
+		all = append(all, &Limiter{found[i].JSON, cfg, &found[i]})
 	}
 	if len(all) != 1 {
 		return nil, console.Usage("%s has %d configurations of the limiter (want a file with one)", s.File, len(all))

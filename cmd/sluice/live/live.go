@@ -58,7 +58,7 @@ func (f *Flags) Add(c *console.Console, command *cobra.Command) {
 	} else {
 		set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
 	}
-	command.PreRunE = func(called *cobra.Command, _ []string) error { return settle(c, called.Flags()) }
+	command.PreRunE = FromEnvironment(c)
 }
 
 // addPer adds the flag that names a part of an identity.

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -27,32 +28,35 @@ var settable = []string{
 	"timeout", "envoy",
 }
 
-// settle gives flags that are not on the command line the values that the environment has for them,
-// SLUICE_REDIS for --redis, else those of the file of settings.
-func settle(c *console.Console, flags *pflag.FlagSet) error {
-	name, values, err := settings(c)
-	if err != nil {
-		return err
+// FromEnvironment gives flags that are not on the command line the values that the environment has for
+// them, SLUICE_REDIS for --redis, else those of the file of settings.
+func FromEnvironment(c *console.Console) func(called *cobra.Command, _ []string) error {
+	return func(called *cobra.Command, _ []string) error {
+		name, values, err := settings(c)
+		if err != nil {
+			return err
+		}
+		flags := called.Flags()
+		for _, flag := range settable {
+			f := flags.Lookup(flag)
+			if f == nil || f.Changed {
+				continue
+			}
+			variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+			value, _ := c.Environment(variable)
+			from := variable
+			if value == "" {
+				value, from = values[flag], name
+			}
+			if value == "" {
+				continue
+			}
+			if err := flags.Set(flag, value); err != nil {
+				return console.Usage("%s: %w", from, err)
+			}
+		}
+		return nil
 	}
-	for _, flag := range settable {
-		f := flags.Lookup(flag)
-		if f == nil || f.Changed {
-			continue
-		}
-		variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		value, _ := c.Environment(variable)
-		from := variable
-		if value == "" {
-			value, from = values[flag], name
-		}
-		if value == "" {
-			continue
-		}
-		if err := flags.Set(flag, value); err != nil {
-			return console.Usage("%s: %w", from, err)
-		}
-	}
-	return nil
 }
 
 // settings reads the file of settings, $SLUICE_SETTINGS or sluice.yaml among the user's
@@ -165,7 +169,11 @@ func CheckSetting(setting string, id *Identity) error {
 				return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
 			case slices.Contains(seen, names[at]):
 				return fmt.Errorf("limit %q has two numbers", names[at])
-			case n.Burst > 0 && !burst(names[at], sets):
+			case n.Burst > 0 && !slices.ContainsFunc(sets, func(set *rule.LimitSet) bool {
+				return slices.ContainsFunc(set.Limits, func(l config.Limit) bool {
+					return l.Name == names[at] && l.Algorithm.HasBurst()
+				})
+			}):
 				return fmt.Errorf("limit %q takes no burst (want %s=%d)", names[at], n.Limit, n.Units)
 			}
 			seen, rest = append(seen, names[at]), others
@@ -173,18 +181,6 @@ func CheckSetting(setting string, id *Identity) error {
 		return fmt.Errorf("limits:%s: no tier has all of these limits", o.Rest)
 	}
 	return nil
-}
-
-// burst reports whether a limit of this name has a burst.
-func burst(name string, sets []*rule.LimitSet) bool {
-	for _, set := range sets {
-		for i := range set.Labels {
-			if set.Labels[i].Name == name && set.Limits[i].Algorithm.HasBurst() {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // NumbersSetting is the setting of absolute numbers, each "LIMIT=UNITS" or "LIMIT=UNITS/BURST", with the

@@ -57,6 +57,7 @@ traffic is described by a file or by flags, or comes from an access log.`,
 		RunE: func(*cobra.Command, []string) error { return s.simulate(c) },
 	}
 	s.Source.Flag(command)
+	command.PreRunE = live.FromEnvironment(c)
 	f := command.Flags()
 	f.StringVar(&s.traffic, "traffic", "", "file that describes the traffic")
 	f.StringVar(&s.log, "log", "", "access log of Envoy to play")

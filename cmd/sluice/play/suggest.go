@@ -45,6 +45,7 @@ field that is the same for all requests of an identity, a hash for one: --key.`,
 		},
 	}
 	s.Source.Flag(command)
+	command.PreRunE = live.FromEnvironment(c)
 	s.logFlags(command)
 	command.Flags().Float64Var(&q.Percentile, "percentile", q.Percentile, "share of the identities that are to fit, in %")
 	command.Flags().StringArrayVar(&q.Without, "without", nil, "an identity that does not count")
@@ -86,7 +87,7 @@ func (s *simulation) suggest(c *console.Console, q *simulate.Question, key strin
 	if err != nil {
 		return err
 	}
-	found, err := recorded.Suggest(rules, s.options.Expressions, q)
+	found, err := recorded.Suggest(l.Config, rules, s.options.Expressions, q)
 	if err != nil {
 		return console.Usage("%s: %w", s.log, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/internal/svg"
 	"github.com/sluiceproxy/sluice/plugin/answer"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
@@ -121,10 +122,16 @@ func (t *tally) report() *Report {
 	for _, i := range slices.Sorted(maps.Keys(t.groups)) {
 		t.Groups = append(t.Groups, *t.groups[i])
 	}
-	idle := t.idle()
+	var idle []string // rules that applied to no request
+	for _, r := range t.world.rules.Rules {
+		if !r.Exempt && t.rules[r.Name].Checked == 0 {
+			idle = append(idle, r.Name)
+		}
+	}
+	reasons := whyNot(t.world.cfg, idle, t.samples)
 	for _, rule := range w.rules.Rules {
 		of := t.rules[rule.Name]
-		of.Why = idle[rule.Name]
+		of.Why = reasons[rule.Name]
 		for _, l := range of.limits {
 			of.Limits = append(of.Limits, l.report)
 		}
@@ -153,22 +160,16 @@ func (t *tally) report() *Report {
 // maxSamples bounds how many requests are asked why a rule applied to none of them.
 const maxSamples = 50
 
-// idle says why each rule that applied to no request did not, by its name. It names the reason
-// that most of the samples have.
-func (t *tally) idle() map[string]string {
-	var names []string
-	for _, r := range t.world.rules.Rules {
-		if !r.Exempt && t.rules[r.Name].Checked == 0 {
-			names = append(names, r.Name)
-		}
-	}
+// whyNot says why rules apply to none of some requests: by their names, the reason that most of the
+// requests have.
+func whyNot(cfg *config.Config, names []string, samples []*explain.Request) map[string]string {
 	reasons := map[string]string{}
-	if len(names) == 0 || len(t.samples) == 0 {
+	if len(names) == 0 {
 		return reasons
 	}
 	times := map[[2]string]int{} // by rule and reason
-	for _, request := range t.samples {
-		rules, err := explain.Explain(t.world.cfg, request)
+	for _, request := range samples {
+		rules, err := explain.Explain(cfg, request)
 		if err != nil {
 			continue // what compiled before compiles again
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -22,11 +23,12 @@ type Suggestion struct {
 	Unit       string `json:"unit,omitempty"` // of what it counts; requests have none
 	Now        int64  `json:"now"`            // as configured
 	Identities int    `json:"identities"`
-	P50        int64  `json:"p50"`
-	P90        int64  `json:"p90"`
-	P99        int64  `json:"p99"`
-	P999       int64  `json:"p999"`
-	Max        int64  `json:"max"`
+	// P50 to P999 are percentiles of those that are no outliers, and Max is what any identity needs.
+	P50  int64 `json:"p50"`
+	P90  int64 `json:"p90"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
 	// Suggested would have refused no request of the percentile that was asked for, among the
 	// identities that are no outliers; 0: the log has too few identities to say so.
 	Suggested int64 `json:"suggested"`
@@ -86,12 +88,18 @@ type Shares struct {
 
 // Suggest looks at what the identities of a rule have sent, each for itself and each limit for
 // itself, by the algorithms' own twins.
-func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, q *Question) (*Advice, error) {
+func (l *Log) Suggest(
+	cfg *config.Config, rules *rule.Set, compiledWith *explain.Expressions, q *Question,
+) (*Advice, error) {
 	l.settle(rules)
 	identities := map[*rule.LimitSet]map[string][]sent{}
 	var order []*rule.LimitSet
+	var samples []*explain.Request
 	var m rule.Matcher
 	for r := l.next(); r != nil; r = l.next() {
+		if len(samples) < maxSamples {
+			samples = append(samples, r.http)
+		}
 		r.http.Use(compiledWith)
 		applied, _ := rules.Apply(r.http, &m)
 		for i := range applied {
@@ -114,7 +122,8 @@ func (l *Log) Suggest(rules *rule.Set, compiledWith *explain.Expressions, q *Que
 		return nil, l.Err
 	}
 	if len(order) == 0 {
-		return nil, fmt.Errorf("rule %q applies to no request of the log", q.Rule)
+		return nil, fmt.Errorf("rule %q applies to no request of the log: %s; a log has only what its format writes "+
+			"(--key names a field that identifies)", q.Rule, whyNot(cfg, []string{q.Rule}, samples)[q.Rule])
 	}
 	all, shares := &Advice{}, &Shares{}
 	for _, set := range order {
@@ -178,17 +187,16 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile
 		return cmp.Or(cmp.Compare(a.Needs, b.Needs), cmp.Compare(a.Identity, b.Identity))
 	})
 	at := func(share float64, of int) int64 { return all[max(1, int(math.Ceil(share*float64(of))))-1].Needs }
-	s.P50, s.P90, s.P99, s.P999, s.Max = at(0.5, len(all)), at(0.9, len(all)), at(0.99, len(all)), at(0.999, len(all)),
-		at(1, len(all))
-	if len(all) < enough {
-		s.Why = fmt.Sprintf("not enough data: %d identities (want %d)", len(all), enough)
-		return s, nil
-	}
 	rest := len(all)
-	for n := len(all) - 1; n >= len(all)-max(1, len(all)/outlierShare); n-- {
+	for n := len(all) - 1; len(all) >= enough && n >= len(all)-max(1, len(all)/outlierShare); n-- {
 		if all[n].Needs > outlierTimes*max(all[n-1].Needs, fewUnits) {
 			rest = n
 		}
+	}
+	s.P50, s.P90, s.P99, s.P999, s.Max = at(0.5, rest), at(0.9, rest), at(0.99, rest), at(0.999, rest), at(1, len(all))
+	if len(all) < enough {
+		s.Why = fmt.Sprintf("not enough data: %d identities (want %d)", len(all), enough)
+		return s, nil
 	}
 	s.Outliers = slices.Clone(all[rest:])
 	slices.Reverse(s.Outliers)

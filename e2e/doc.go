@@ -2,8 +2,8 @@
 // the shipped envoy.yaml, against a real Redis. They read design and
 // documentation as a user would, and import nothing of the plugin.
 //
-// What a client sees of one request after the other is a scenario, text in internal/scenario. All of
-// them share one Envoy, with a listener and a prefix in Redis for each, as starting one takes a second. The
-// tests in Go are about what only a process of its own shows: faults, reloads, crowds, clients that
-// leave, TLS, users of Redis, upgrades.
+// What a client sees of requests one after the other, at once or held by the upstream is a scenario, text
+// in internal/scenario. All of them share two Envoys, with a listener and a prefix in Redis for each, as
+// starting one takes a second. The tests in Go are about what only a process of its own shows: faults,
+// reloads, crowds, clients that leave, TLS, users of Redis, upgrades.
 package e2e

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -69,13 +70,28 @@ type commander interface {
 // scenarioEnvoy is the Envoy of all scenarios.
 type scenarioEnvoy struct {
 	redis commander
-	nodes []redis.Cmdable   // of the cluster, or the one Redis
-	addrs map[string]string // of listeners, by the names of configurations
-	dir   string            // of the access logs, one for each listener
+	nodes []redis.Cmdable // of the cluster, or the one Redis
+	// One Envoy for all requests, and another one that takes half of each burst. A scenario in the
+	// embedded store is in the first alone.
+	envoys [2]scenarioListeners
 
 	mu       sync.Mutex
 	upstream map[string]*scenario.Request // the last request, by the configuration
 	answers  map[string]scenario.Answer   // of the upstream, other than 200
+	holds    map[string]*heldRequest      // that the upstream is to hold, the next of a configuration
+}
+
+// scenarioListeners are those of one Envoy.
+type scenarioListeners struct {
+	addrs map[string]string // by the names of configurations
+	dir   string            // of the access logs, one for each listener
+}
+
+// heldRequest is a request that the upstream holds.
+type heldRequest struct {
+	arrived, released chan struct{}
+	upstream          *scenario.Request // once it has arrived
+	answer            chan scenario.Answer
 }
 
 // fromListener is the header that says to the upstream which listener a request came from.
@@ -83,20 +99,25 @@ const fromListener = "x-scenario"
 
 func startScenarios(t *testing.T, opts envoytest.Options, files []*scenario.File) *scenarioEnvoy {
 	t.Helper()
-	e := &scenarioEnvoy{dir: t.TempDir(), addrs: map[string]string{}}
-	e.upstream, e.answers = map[string]*scenario.Request{}, map[string]scenario.Answer{}
+	e := &scenarioEnvoy{
+		upstream: map[string]*scenario.Request{}, answers: map[string]scenario.Answer{}, holds: map[string]*heldRequest{},
+	}
 	opts.Upstream = envoytest.NewUpstream(t, http.HandlerFunc(e.serve)).Addr
 	opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
-	opts.Edit = func(c *envoyconf.Config) {
-		for _, f := range files {
-			for _, s := range f.Configs {
-				if !s.Virtual {
-					e.listen(t, c, s)
+	for i := range e.envoys {
+		l := &e.envoys[i]
+		*l = scenarioListeners{addrs: map[string]string{}, dir: t.TempDir()}
+		opts.Edit = func(c *envoyconf.Config) {
+			for _, f := range files {
+				for _, s := range f.Configs {
+					if !s.Virtual && (i == 0 || s.Bursts && s.Store == scenario.Redis) {
+						l.listen(t, c, s)
+					}
 				}
 			}
 		}
+		envoytest.Start(t, opts)
 	}
-	envoytest.Start(t, opts)
 	return e
 }
 
@@ -107,12 +128,25 @@ func (e *scenarioEnvoy) serve(w http.ResponseWriter, r *http.Request) {
 	got := &scenario.Request{Method: r.Method, Path: r.RequestURI, Headers: pairsOf(r.Header)}
 	got.Headers = append(got.Headers, [2]string{"host", r.Host})
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.upstream[name] = got
-	if answer, ok := e.answers[name]; ok {
-		for _, h := range answer.Headers {
-			w.Header().Add(h[0], h[1])
+	answer, hold := e.answers[name], e.holds[name]
+	if hold != nil {
+		hold.upstream = got
+	} else {
+		e.upstream[name] = got
+	}
+	delete(e.holds, name)
+	e.mu.Unlock()
+	if hold != nil {
+		close(hold.arrived)
+		select {
+		case <-hold.released:
+		case <-r.Context().Done():
 		}
+	}
+	for _, h := range answer.Headers {
+		w.Header().Add(h[0], h[1])
+	}
+	if answer.Status != 0 {
 		w.WriteHeader(answer.Status)
 	}
 }
@@ -177,16 +211,16 @@ func putFirst(c *envoyconf.Config, manager string, filter any) {
 }
 
 // listen adds the listener of a configuration. All share VMs, and so the memory of the embedded store.
-func (e *scenarioEnvoy) listen(t *testing.T, c *envoyconf.Config, s *scenario.Config) {
+func (l *scenarioListeners) listen(t *testing.T, c *envoyconf.Config, s *scenario.Config) {
 	t.Helper()
 	port := testenv.FreePort(t)
-	e.addrs[s.Name] = fmt.Sprintf("127.0.0.1:%d", port)
+	l.addrs[s.Name] = fmt.Sprintf("127.0.0.1:%d", port)
 	c.CopyListener(s.Name, port, s.JSON())
 	inside := func(path string) string {
 		return "static_resources/listeners/" + s.Name + strings.TrimPrefix(path, envoyconf.Listener)
 	}
 	manager := inside(envoyconf.ConnectionManager)
-	c.Set(manager+"/access_log/0/typed_config/path", e.log(s.Name))
+	c.Set(manager+"/access_log/0/typed_config/path", l.log(s.Name))
 	c.Set(manager+"/route_config/request_headers_to_add", []any{
 		map[string]any{"header": map[string]any{"key": fromListener, "value": s.Name}},
 	})
@@ -197,7 +231,7 @@ func (e *scenarioEnvoy) listen(t *testing.T, c *envoyconf.Config, s *scenario.Co
 	}
 }
 
-func (e *scenarioEnvoy) log(name string) string { return filepath.Join(e.dir, name+".log") }
+func (l *scenarioListeners) log(name string) string { return filepath.Join(l.dir, name+".log") }
 
 // envoyWorld implements scenario.World.
 type envoyWorld struct {
@@ -205,7 +239,8 @@ type envoyWorld struct {
 
 	config *scenario.Config
 	client *http.Client // one connection, and so one worker
-	logged int          // entries of the access log that are read
+	logged [2]int       // entries of the access logs that are read
+	held   []*heldRequest
 }
 
 // Load implements scenario.World.
@@ -213,7 +248,7 @@ func (w *envoyWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	w.config, w.logged = c, 0
+	w.config, w.logged = c, [2]int{}
 	w.client = newClient()
 	w.client.Transport = &http.Transport{Protocols: protocols, DisableCompression: true}
 	t.Cleanup(w.client.CloseIdleConnections)
@@ -223,9 +258,13 @@ func (w *envoyWorld) Load(t *testing.T, c *scenario.Config) {
 func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []scenario.Answer) {
 	t.Helper()
 	for i := range requests {
-		answers = append(answers, w.send(t, &requests[i]))
+		a, err := w.send(t.Context(), &requests[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, to(w.last(), a))
 	}
-	for i, entry := range w.entries(t, len(requests)) {
+	for i, entry := range w.entries(t, 0, len(requests)) {
 		answers[i].Outcome = entry.State
 		isLimiters := strings.HasPrefix(entry.State, "limited:") || strings.HasPrefix(entry.State, "blocked:")
 		if want := strings.ReplaceAll(entry.State, " ", "_"); isLimiters && entry.Details != want {
@@ -235,11 +274,42 @@ func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []
 	return answers
 }
 
-func (w *envoyWorld) send(t *testing.T, r *scenario.Request) (a scenario.Answer) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+w.addrs[w.config.Name]+r.Path, http.NoBody)
+// last takes the request that the upstream has got since.
+func (w *envoyWorld) last() *scenario.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.upstream[w.config.Name]
+	delete(w.upstream, w.config.Name)
+	return r
+}
+
+// to is an answer to a request that the upstream has got; nil: the answer is Sluice's own.
+func to(r *scenario.Request, a scenario.Answer) scenario.Answer {
+	if a.Upstream = r; r != nil {
+		a.Body = ""
+	}
+	return a
+}
+
+func (w *envoyWorld) send(ctx context.Context, r *scenario.Request) (a scenario.Answer, err error) {
+	resp, err := w.do(ctx, w.client, 0, r)
 	if err != nil {
-		t.Fatal(err)
+		return a, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	a.Status, a.Headers, a.Body = resp.StatusCode, pairsOf(resp.Header), string(body)
+	return a, err
+}
+
+// do sends a request to one of the Envoys.
+func (w *envoyWorld) do(
+	ctx context.Context, client *http.Client, envoy int, r *scenario.Request,
+) (*http.Response, error) {
+	url := "http://" + w.envoys[envoy].addrs[w.config.Name] + r.Path
+	req, err := http.NewRequestWithContext(ctx, r.Method, url, http.NoBody)
+	if err != nil {
+		return nil, err
 	}
 	req.Host = "example.com"
 	req.Header["User-Agent"] = nil
@@ -250,39 +320,101 @@ func (w *envoyWorld) send(t *testing.T, r *scenario.Request) (a scenario.Answer)
 			req.Header.Add(h[0], h[1])
 		}
 	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
+	return client.Do(req)
+}
+
+// Burst implements scenario.World: over many connections, and over two Envoys that share a Redis.
+func (w *envoyWorld) Burst(t *testing.T, n int, r *scenario.Request) (outcomes []string) {
+	t.Helper()
+	envoys := 1
+	if w.config.Store == scenario.Redis {
+		envoys = 2
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
+	var group sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, 32) {
+		group.Go(func() {
+			client := newClient()
+			defer client.CloseIdleConnections()
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				resp, err := w.do(t.Context(), client, i%envoys, r)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+	}
+	group.Wait()
+	w.last()
+	ofSecond := (n + 1) / 2 * (envoys - 1)
+	for envoy, requests := range []int{n - ofSecond, ofSecond} {
+		for _, entry := range w.entries(t, envoy, requests) {
+			outcomes = append(outcomes, fmt.Sprint(entry.Status, " ", entry.State))
+		}
+	}
+	return outcomes
+}
+
+// Hold implements scenario.World.
+func (w *envoyWorld) Hold(t *testing.T, r *scenario.Request) (a scenario.Answer, held bool) {
+	t.Helper()
+	h := &heldRequest{make(chan struct{}), make(chan struct{}), nil, make(chan scenario.Answer, 1)}
+	w.mu.Lock()
+	w.holds[w.config.Name] = h
+	w.mu.Unlock()
+	go func() {
+		a, err := w.send(context.Background(), r)
+		if err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		h.answer <- to(h.upstream, a)
+	}()
+	select {
+	case <-h.arrived:
+		w.held = append(w.held, h)
+		return a, true
+	case a = <-h.answer:
 	}
 	w.mu.Lock()
-	a.Upstream = w.upstream[w.config.Name]
-	delete(w.upstream, w.config.Name)
+	delete(w.holds, w.config.Name)
 	w.mu.Unlock()
-	a.Status, a.Headers = resp.StatusCode, pairsOf(resp.Header)
-	if a.Upstream == nil {
-		a.Body = string(body)
-	}
+	a.Outcome = w.entries(t, 0, 1)[0].State
+	return a, false
+}
+
+// Release implements scenario.World.
+func (w *envoyWorld) Release(t *testing.T) scenario.Answer {
+	t.Helper()
+	h := w.held[0]
+	w.held = w.held[1:]
+	close(h.released)
+	a := <-h.answer
+	a.Outcome = w.entries(t, 0, 1)[0].State
 	return a
 }
 
-// entries are those of the last requests in the access log.
-func (w *envoyWorld) entries(t *testing.T, requests int) (last []envoytest.Entry) {
+// entries are those of the last requests in the access log of an Envoy.
+func (w *envoyWorld) entries(t *testing.T, envoy, requests int) (last []envoytest.Entry) {
 	t.Helper()
+	if requests == 0 {
+		return nil
+	}
+	logged := &w.logged[envoy]
 	testenv.Wait(t, patience, func() error {
-		text, err := os.ReadFile(w.log(w.config.Name))
+		text, err := os.ReadFile(w.envoys[envoy].log(w.config.Name))
 		if err != nil {
 			return err
 		}
 		last = envoytest.ParseEntries(t, text)
-		return atLeast(len(last), w.logged+requests, "access log entries")
+		return atLeast(len(last), *logged+requests, "access log entries")
 	})
-	last = last[w.logged:]
-	w.logged += requests
+	last = last[*logged:]
+	*logged += requests
 	return last
 }
 

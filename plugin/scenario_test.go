@@ -48,13 +48,15 @@ type virtualWorld struct {
 	conns    []*twinConn
 	upstream scenario.Answer
 	down     bool // Redis
+	sent     int  // messages to Redis
+	held     []*wasmhost.Stream
 }
 
 // Load implements scenario.World.
 func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
 	v.config, v.conns, v.redis, v.upstream = c, nil, twinredis.New(), scenario.Answer{Status: 200}
-	v.down = false
+	v.down, v.held = false, nil
 	w := newWorker(t, v.world)
 	v.worker = w
 	w.properties = wasmhost.Properties{}
@@ -68,6 +70,9 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 		w.attributes = map[string]any{
 			"metadata": map[string]any{"typed_filter_metadata": typed, "filter_metadata": untyped},
 		}
+	}
+	if v.config.Has("secret") {
+		w.setenv("SLUICE_HASH_SECRET", "0123456789abcdef\r\n")
 	}
 	w.connect(v)
 	cfg, err := config.Parse([]byte(c.JSON()))
@@ -107,6 +112,20 @@ func (v *virtualWorld) Send(_ *testing.T, requests []scenario.Request) (answers 
 }
 
 func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
+	before := v.sent
+	s := v.open(r)
+	v.settle()
+	sent := v.sent - before
+	if s.RequestPaused() && s.Local == nil {
+		return a
+	}
+	a = v.finish(s)
+	a.Sent = sent
+	return a
+}
+
+// open brings a request.
+func (v *virtualWorld) open(r *scenario.Request) *wasmhost.Stream {
 	headers := wasmhost.Request(r.Method, r.Path)
 	s := v.NewStream()
 	address := "127.0.0.1"
@@ -127,16 +146,22 @@ func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
 	}
 	s.Properties["source.address"] = []byte(net.JoinHostPort(address, "40000"))
 	s.RequestHeaders(headers, true)
-	v.settle()
-	if s.RequestPaused() && s.Local == nil {
-		return a
-	}
+	return s
+}
+
+// finish has the upstream answer a request that was not answered in its place, and ends it.
+func (v *virtualWorld) finish(s *wasmhost.Stream) (a scenario.Answer) {
 	if s.Local == nil {
 		if _, over := s.Upstream.Headers.Get("x-quota"); over && v.config.Has("economy") {
 			s.ResponseHeaders(wasmhost.Response("202", "content-type", "text/plain"), false)
 			s.ResponseBody([]byte("economy"), true)
 		} else {
 			a.Upstream = upstreamRequest(s.Upstream.Headers)
+			headers := map[string]any{}
+			for _, h := range v.upstream.Headers {
+				headers[h[0]] = h[1]
+			}
+			s.Attributes = map[string]any{"response": map[string]any{"code": v.upstream.Status, "headers": headers}}
 			s.ResponseHeaders(append(wasmhost.Response(strconv.Itoa(v.upstream.Status)), v.upstream.Headers...), true)
 		}
 	} else if want := strings.ReplaceAll(string(s.FilterState["wasm.sluice"]), " ", "_"); s.Local.Details != want {
@@ -147,7 +172,48 @@ func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
 	v.settle()
 	a.Status = whole(v.worker.t, "status", s.Downstream.Headers[0][1])
 	a.Outcome, a.Headers = string(s.FilterState["wasm.sluice"]), s.Downstream.Headers[1:]
+	a.Rejected = string(s.FilterState["wasm.sluice.rejected"])
 	return a
+}
+
+// Burst implements scenario.World.
+func (v *virtualWorld) Burst(_ *testing.T, n int, r *scenario.Request) (outcomes []string) {
+	var all []*wasmhost.Stream
+	for range n {
+		all = append(all, v.open(r))
+	}
+	waits := func(s *wasmhost.Stream) bool { return s.RequestPaused() && s.Local == nil }
+	v.settle()
+	for n := 0; n < 50 && slices.ContainsFunc(all, waits); n++ { // one callback concludes some hundred of them
+		v.Pass(20 * time.Millisecond)
+	}
+	for _, s := range all {
+		if waits(s) {
+			outcomes = append(outcomes, "waits")
+			continue
+		}
+		a := v.finish(s)
+		outcomes = append(outcomes, strconv.Itoa(a.Status)+" "+a.Outcome)
+	}
+	return outcomes
+}
+
+// Hold implements scenario.World.
+func (v *virtualWorld) Hold(_ *testing.T, r *scenario.Request) (a scenario.Answer, held bool) {
+	s := v.open(r)
+	v.settle()
+	if s.RequestPaused() || s.Local != nil {
+		return v.finish(s), false
+	}
+	v.held = append(v.held, s)
+	return a, true
+}
+
+// Release implements scenario.World.
+func (v *virtualWorld) Release(*testing.T) scenario.Answer {
+	s := v.held[0]
+	v.held = v.held[1:]
+	return v.finish(s)
 }
 
 // upstreamRequest is what an upstream gets.
@@ -219,18 +285,25 @@ func (v *virtualWorld) Fault(down bool) {
 	}
 }
 
+// Metrics implements scenario.Virtual.
+func (v *virtualWorld) Metrics() map[string]int64 {
+	v.Pass(1100 * time.Millisecond)
+	return v.worker.stats()
+}
+
 // Log implements scenario.Virtual.
 func (v *virtualWorld) Log() []string { return v.worker.logs() }
 
 // twinConn is a connection to the Redis of twins, which answers once the world settles.
 type twinConn struct {
-	near wasmhost.NearEnd
-	sent []byte
+	world *virtualWorld
+	near  wasmhost.NearEnd
+	sent  []byte
 }
 
 // Open implements wasmhost.Cluster.
 func (v *virtualWorld) Open(near wasmhost.NearEnd) wasmhost.Peer {
-	c := &twinConn{near: near}
+	c := &twinConn{world: v, near: near}
 	if v.down {
 		near.Close(wasmhost.GRPCUnavailable)
 		return c
@@ -240,7 +313,10 @@ func (v *virtualWorld) Open(near wasmhost.NearEnd) wasmhost.Peer {
 }
 
 // Send implements wasmhost.Peer.
-func (c *twinConn) Send(message []byte) { c.sent = append(c.sent, message...) }
+func (c *twinConn) Send(message []byte) {
+	c.world.sent++
+	c.sent = append(c.sent, message...)
+}
 
 // Cancel implements wasmhost.Peer.
 func (c *twinConn) Cancel() { c.sent = nil }

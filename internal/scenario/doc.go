@@ -33,13 +33,23 @@
 //   - request sends requests one after the other, "METHOD PATH name:value ...", where a value with
 //     blanks stands in quotes. The answer is the status, what the access log says, the header
 //     fields that Sluice sets, by short names, and any others as they are. show=(body,upstream) adds
-//     the body of Sluice's own answers and the request that the upstream has got. A line "time
-//     1m30s" between requests lets that pass.
+//     the body of Sluice's own answers and the request that the upstream has got; show=(rejected,sent),
+//     virtual only, the filter state about the limit, and how many messages Redis has got. The header
+//     upstream:"503 a:b" is taken away: it is what the upstream answers to this one request.
+//     Other lines are "time 1m30s", which lets that pass, on Envoy a second at a time; "400x GET /", a
+//     request that comes so often at once, and how often it had which status and outcome: on Envoy over
+//     many connections and, with Redis, over two Envoys; "hold GET /", whose answer the upstream keeps
+//     back; and "release", with which the first of those held gets it.
 //   - upstream has the upstream answer "STATUS name:value ..." from then on, in place of 200.
 //   - redis runs commands, one a line, and shows their replies. Keys begin with "rl:". Worlds in
 //     memory know KEYS, SET and DEL.
 //   - fault is "redis down" or "redis up"; virtual only.
 //   - log shows the lines that the plugin has logged since the scenario began; virtual only.
+//   - metrics shows the metrics that are not 0 and begin with one of these words, without "sluice." in
+//     front, a second later; virtual only.
+//
+// What no request waits for, as a refund, Envoy does later: a request or redis block with the argument
+// "eventually" is repeated there until its output is the expected one, so it must change nothing.
 //
 // Seconds count down while a real Envoy plays: there "reset", "retry-after" and "t" may be less than
 // is written by what the scenario has taken.

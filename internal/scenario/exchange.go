@@ -23,6 +23,10 @@ type Answer struct {
 	Body    string // of Sluice's own answers
 	// Upstream is the request that came through; nil: none did.
 	Upstream *Request
+	// Rejected is the filter state that says which limit did it, and Sent how many messages Redis got;
+	// both without Envoy alone.
+	Rejected string
+	Sent     int
 }
 
 // split splits a line at blanks, but for those in quotes.
@@ -154,4 +158,21 @@ func (a *Answer) line() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// show writes the answer, and what else is to be shown of it.
+func (a *Answer) show(out *strings.Builder, what []string) {
+	fmt.Fprintln(out, a.line())
+	if a.Body != "" && slices.Contains(what, "body") {
+		fmt.Fprintln(out, "  "+a.Body)
+	}
+	if a.Upstream != nil && slices.Contains(what, "upstream") {
+		fmt.Fprintln(out, "  upstream: "+a.Upstream.line())
+	}
+	if a.Rejected != "" && slices.Contains(what, "rejected") {
+		fmt.Fprintln(out, "  rejected: "+a.Rejected)
+	}
+	if slices.Contains(what, "sent") {
+		fmt.Fprintln(out, "  sent:", a.Sent)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ var Surroundings = map[string]string{
 	"usage":       "a filter has left what a language model was asked for and has used, as ai_protocol_manager does",
 	"tenant":      "a filter leaves x-tenant as the metadata tenants, name",
 	"economy":     "requests with x-quota take a route whose answer is 202",
+	"secret":      "the environment has SLUICE_HASH_SECRET, 0123456789abcdef and an end of line; virtual only",
 }
 
 // Claims is the metadata that with=claims leaves.
@@ -41,7 +43,10 @@ func Claims() (metadata map[string]any) {
 	const text = `{
 		"envoy.filters.http.jwt_authn": {"payload": {"sub": "ann", "tier": 2, "limit": 5, "cost": 2.7, "text": "3",
 			"plan": "pro", "staff": true, "huge": 1e300, "below": -1}},
-		"envoy.filters.http.mcp": {"method": "tools/call", "params": {"name": "search"}}}`
+		"envoy.filters.http.mcp": {"method": "tools/call", "params": {"name": "search"}},
+		"usage": {"negative": -5, "huge": 1e300, "beyond": 9223372036854775808, "text": "many", "empty": "",
+			"digits": "12", "fraction": 2.5, "no": false, "nested": {"tokens": 3}, "nan": "NaN",
+			"infinity": "Infinity", "zero": 0}}`
 	if err := json.Unmarshal([]byte(text), &metadata); err != nil {
 		panic(err)
 	}
@@ -84,6 +89,7 @@ type Config struct {
 	// Prefix begins the keys in Redis.
 	Prefix  string
 	Virtual bool
+	Bursts  bool // requests come at once
 
 	noSeconds bool
 	members   string // of the configuration, without the brace that opens it
@@ -125,6 +131,12 @@ func Files(t *testing.T) (files []*File) {
 	return files
 }
 
+// burst matches a line for many requests at once.
+var burst = regexp.MustCompile(`(?m)^(\d+)x (.*)`)
+
+// virtualAlone are the commands that an Envoy cannot play.
+var virtualAlone = []string{"fault", "log", "metrics"}
+
 // read finds the configurations.
 func (f *File) read(t *testing.T, rules map[string]string) {
 	t.Helper()
@@ -137,9 +149,19 @@ func (f *File) read(t *testing.T, rules map[string]string) {
 		if d.Cmd == "config" {
 			f.add(t, d, rules)
 		}
+		if d.Cmd == "request" && burst.MatchString(d.Input) {
+			last := f.Configs[len(f.Configs)-1].number
+			for _, c := range f.Configs {
+				c.Bursts = c.Bursts || c.number == last
+			}
+		}
 		isVirtual := len(f.Configs) > 0 && f.Configs[len(f.Configs)-1].Virtual
-		if needs := d.Cmd == "log" || d.Cmd == "fault" || strings.Contains("\n"+d.Input, "\ntime "); needs && !isVirtual {
-			t.Fatalf("%s: a scenario with a fault or a log, or in which time passes, is virtual", f.at(d))
+		passes := strings.Contains(strings.ReplaceAll("\n"+d.Input+"\n", "\ntime 1s\n", "\n"), "\ntime ")
+		if !isVirtual && (slices.Contains(virtualAlone, d.Cmd) || passes ||
+			slices.ContainsFunc(d.CmdArgs, func(arg datadriven.CmdArg) bool {
+				return slices.Contains(arg.Vals, "rejected") || slices.Contains(arg.Vals, "sent")
+			})) {
+			t.Fatalf("%s: a scenario with this command or argument, or in which more than a second passes, is virtual", f.at(d))
 		}
 		return d.Expected
 	})

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -141,38 +140,6 @@ func TestFailureModes(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestDenialOfGRPC(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		x := w.load(failing("deny", "")).get("/", "x-client", "x", "content-type", "application/grpc+proto")
-		defer x.End()
-		got := x.local()
-		testenv.Same(w.t, "gRPC status", got.GRPCStatus, 14)
-		testenv.Same(w.t, "status", got.Status, 503)
-		expectHeaders(t, got.Headers, wasmhost.Pairs{{"retry-after", "1"}})
-	})
-}
-
-// The embedded store holds the same limits until Redis is back.
-func TestLocalModeLimits(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(failing("local", ""))
-		for n, want := range []result{
-			{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600},
-			{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 0, Reset: 3600},
-			{Status: 429, Outcome: "local:limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
-		} {
-			w.expect(fmt.Sprint("request ", n+1), i.get("/", client("x")...).end(), want)
-		}
-		r := w.startRedis()
-		i.wait(200 * time.Millisecond)
-		x := i.get("/", client("x")...)
-		r.settle()
-		w.expect("when Redis is there", x.end(), result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
-	})
 }
 
 // A rule that Redis had admitted before another's reply was lost is given back

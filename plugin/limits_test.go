@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
-	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -19,39 +16,6 @@ func perClient(name string, limit int) string {
 // withRedis is a configuration that asks Redis.
 func withRedis(rules string) string {
 	return `{"redis": {"cluster": "redis"}, "rules": [` + rules + `]}`
-}
-
-func TestLimitedByRedis(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(perClient("a", 2)))
-		for _, step := range []struct {
-			client string
-			want   result
-		}{
-			{client: "x", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600}},
-			{client: "x", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600}},
-			{client: "x", want: result{
-				Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600,
-				RetryAfter: 3600,
-			}},
-			{client: "y", want: result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600}},
-		} {
-			x := i.get("/", client(step.client)...)
-			if !x.waits() {
-				t.Errorf("client %s: did not wait for Redis", step.client)
-			}
-			r.settle()
-			w.expect("client "+step.client, x.end(), step.want)
-		}
-		if got, want := r.keys(), []string{
-			"rl:{a|x}:fixed_window:1h:first",
-			"rl:{a|y}:fixed_window:1h:first",
-		}; !slices.Equal(got, want) {
-			t.Errorf("keys %q, want %q", got, want)
-		}
-	})
 }
 
 // Requests that come while others wait are sent at once, and answered in order,
@@ -86,83 +50,6 @@ func TestPipelining(t *testing.T) {
 				}
 				if len(r.conns) != 1 {
 					t.Errorf("%d streams, want 1", len(r.conns))
-				}
-			})
-		})
-	}
-}
-
-// Several rules are asked in one write. If one rejects, the others get back what
-// they charged, which is seen in Redis and in what the client is shown.
-func TestRefund(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		wide := `{"name": "wide", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h", "anchor": ` +
-			`"first_request"}]}`
-		i := w.load(`{"redis": {"cluster": "redis"}, "headers": ["draft"], "deny_cache": {"size": 0},
-			"rules": [` + wide + `,` + perClient("narrow", 1) + `]}`)
-		shown := func(remaining int) []member {
-			return []member{
-				{Name: "wide", Q: 9, W: 3600, R: remaining, T: 3600},
-				{Name: "narrow", Q: 1, W: 3600, R: 0, T: 3600},
-			}
-		}
-		for n, want := range []result{
-			{Status: 200, Outcome: "allowed", Draft: shown(8)},
-			{Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: shown(8)},
-			{Status: 429, Outcome: "limited:narrow", RetryAfter: 3600, Draft: shown(8)},
-		} {
-			x := i.get("/", client("x")...)
-			if got := r.conns[0].writes; n == 0 && got != 1 {
-				t.Errorf("two rules took %d writes, want 1", got)
-			}
-			r.settle()
-			w.expect(fmt.Sprint("request ", n+1), x.end(), want)
-		}
-		x := i.get("/", client("y")...)
-		r.settle()
-		w.expect("another client", x.end(), result{Status: 200, Outcome: "allowed", Draft: shown(7)})
-	})
-}
-
-// A client that goes on after a rejection costs Redis nothing for as long as the
-// rejection is sure to hold.
-func TestRejectionIsRemembered(t *testing.T) {
-	t.Parallel()
-	const enough = `{"name": "b", "mode": %q, "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}`
-	for _, test := range []struct {
-		name, rules string
-		hold        time.Duration
-	}{
-		{name: "one rule", rules: perClient("a", 1), hold: 10 * time.Second},
-		{name: "with a shadow rule", rules: perClient("a", 1) + "," + fmt.Sprintf(enough, "shadow"), hold: 10 * time.Second},
-		{
-			name: "with another rule", rules: perClient("a", 1) + "," + fmt.Sprintf(enough, "enforce"),
-			hold: 100 * time.Millisecond,
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				r := w.startRedis()
-				i := w.load(withRedis(test.rules))
-				ask := func(want string) (writes int) {
-					before := r.writes()
-					x := i.get("/", client("x")...)
-					r.settle()
-					testenv.Same(w.t, "outcome", x.end().Outcome, want)
-					return r.writes() - before
-				}
-				ask("allowed")
-				ask("limited:a")
-				w.clock.advance(test.hold - time.Millisecond)
-				if got := ask("limited:a"); got != 0 {
-					t.Errorf("asked Redis %d times about a client it had just rejected", got)
-				}
-				w.clock.advance(time.Millisecond)
-				if got := ask("limited:a"); got == 0 {
-					t.Error("did not ask Redis again in time")
 				}
 			})
 		})

@@ -34,28 +34,6 @@ func TestMetricsOfFailures(t *testing.T) {
 	}
 }
 
-// What the embedded store rejects in place of Redis has an outcome of its own.
-func TestMetricsOfLocalMode(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(failing("local", ""))
-		for range 3 {
-			i.get("/", client("x")...).end()
-		}
-		i.flush()
-		w.expectStats("3 requests", map[string]int64{
-			"outcome.local_allowed.requests_total":             2,
-			"outcome.local_limited.requests_total":             1,
-			"rule.a.outcome.local_allowed.rule_requests_total": 2,
-			"rule.a.outcome.local_limited.rule_requests_total": 1,
-			"rule.a.limit.a.near_limit_total":                  1,
-			"rule.a.limit.a.over_limit_total":                  1,
-			"redis.cause.unreachable.errors_total":             3,
-			"redis.state.closed.breaker_workers":               1,
-		})
-	})
-}
-
 // The breaker's state is that of all workers, an outage is counted once, and a
 // worker whose configuration is closed takes its part with it.
 func TestMetricsOfBreaker(t *testing.T) {
@@ -153,40 +131,6 @@ func TestMetricsOfRedis(t *testing.T) {
 		i.wait(time.Millisecond)
 		ask()
 		step("the connection was lost", 8, 2, 0, 1)
-	})
-}
-
-// What is rejected from memory is not asked, nor counted, of a rule in shadow.
-func TestMetricsOfDenyCache(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(perClient("a", 1) + `, {"name": "trial", "mode": "shadow", "limits": [
-			{"algorithm": "fixed_window", "limit": 1000, "window": "1h"}]}`))
-		for range 5 {
-			x := i.get("/", client("x")...)
-			r.settle()
-			x.end()
-		}
-		i.flush()
-		w.expectStats("5 requests", map[string]int64{
-			"outcome.allowed.requests_total":             1,
-			"outcome.limited.requests_total":             4,
-			"rule.a.outcome.allowed.rule_requests_total": 1,
-			"rule.a.outcome.limited.rule_requests_total": 4,
-			"rule.a.limit.a.near_limit_total":            1,
-			"rule.a.limit.a.over_limit_total":            4,
-			"deny_cache.hits_total":                      3,
-			"redis.checks_total":                         4,
-			"redis.refunds_total":                        1,
-			"redis.round_trip_microseconds":              4,
-			"redis.state.closed.breaker_workers":         1,
-
-			"rule.trial.outcome.allowed.rule_requests_total": 2,
-
-			// Redis had neither rule's script before the first request.
-			"redis.event.unknown_script.checks_retried_total": 2,
-		})
 	})
 }
 

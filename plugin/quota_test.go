@@ -48,18 +48,6 @@ func (i *instance) askQuota(x *exchange) string {
 
 const quotaPath = "/.well-known/quota"
 
-// TestQuotaOfSlots: the slot of a request that runs is used.
-func TestQuotaOfSlots(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"flight"`, flightRule))
-		running := i.get("/api", client("x")...)
-		testenv.Same(t, "while it runs", i.askQuota(i.get(quotaPath, client("x")...)),
-			`{"limits":[{"name":"flight","limit":20,"remaining":19,"reset":0,"unit":"concurrent-requests"}]}`)
-		running.end()
-	})
-}
-
 const penaltyRule = `{"name": "p", "key": [{"header": "x-client"}], "match": {"path": {"prefix": "/api"}},
 		"penalty": {"after": 2, "within": "1m", "for": ["10m"]},
 		"limits": [{"algorithm": "fixed_window", "limit": 3, "window": "2h", "anchor": "first_request"}]}`
@@ -130,40 +118,6 @@ func (r *realRedis) used(key string) int {
 	return int(binary.LittleEndian.Uint32([]byte(value)[8:]))
 }
 
-// TestQuotaWithoutRedis: 503 in every mode but local, in which the embedded store answers. What other
-// rules have charged is given back.
-func TestQuotaWithoutRedis(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		mode    string
-		status  int
-		outcome string
-		body    string
-	}{
-		{mode: "allow", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
-		{mode: "deny", status: 503, outcome: "failed:deny", body: "temporary-reduced-capacity"},
-		{mode: "local", status: 200, outcome: "quota", body: `"remaining":5,`},
-		{mode: "local", status: 200, outcome: "quota", body: `"name":"monthly","limit":9,"remaining":9,`},
-	} {
-		t.Run(tc.mode, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				i := w.fake(quotaOf(`"redis": {"cluster": "redis"}, "failure": {"mode": "`+tc.mode+`"},`,
-					`"per-client", "monthly"`, perClientRule, monthlyRule), &wasmhost.Memory{})
-				x := i.get(quotaPath, client("x")...)
-				i.wait(100 * time.Millisecond)
-				local := x.local()
-				testenv.Same(t, "the status", int(local.Status), tc.status)
-				testenv.Same(t, "the outcome", x.outcome(), tc.outcome)
-				if !strings.Contains(string(local.Body), tc.body) {
-					t.Errorf("the body is %s, want %q in it", local.Body, tc.body)
-				}
-				x.End()
-			})
-		})
-	}
-}
-
 // TestQuotaBesideOtherRules: what these hold of a request for the quota, slots and a place in a queue,
 // they hold until it is over; what its answer is worth settles their charge; and an exempt rule
 // changes nothing.
@@ -192,23 +146,4 @@ func TestQuotaBesideOtherRules(t *testing.T) {
 			t.Errorf("held: %s", body)
 		}
 	})
-}
-
-// TestQuotaIsCounted as an outcome of its own, and as no decision of a rule.
-func TestQuotaIsCounted(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(quotaOf("", `"per-client"`, perClientRule))
-		i.askQuota(i.get(quotaPath, client("x")...))
-		i.open(wasmhost.Request("PUT", quotaPath)).End()
-		i.wait(5 * time.Second)
-		testenv.Same(t, "quota", w.count("sluice.outcome.quota.requests_total"), 2)
-		testenv.Same(t, "allowed by the rule", w.count("sluice.rule.per-client.outcome.allowed.rule_requests_total"), 0)
-	})
-}
-
-// count is a metric's value.
-func (w *worker) count(name string) uint64 {
-	n, _ := w.envoy.Metric(name)
-	return n
 }

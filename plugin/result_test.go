@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,19 +17,11 @@ type result struct {
 	Status  int    // 0: the request waits
 	Outcome string // the filter state for access logs
 
-	Limit, Remaining, Reset int      // X-RateLimit-Limit and so on; without a Limit there is none of them
-	Draft                   []member // RateLimit-Policy and RateLimit
-	RetryAfter              int      // Retry-After; 0: there is none
+	Limit, Remaining, Reset int // X-RateLimit-Limit and so on; without a Limit there is none of them
+	RetryAfter              int // Retry-After; 0: there is none
 
 	ContentType string         // of Sluice's own answer, unless it is application/problem+json
 	Others      wasmhost.Pairs // all other headers, in order
-}
-
-// member is one limit in RateLimit-Policy ("name";q=3;w=3600) and in RateLimit
-// ("name";r=2;t=60), where T is 0 without one.
-type member struct {
-	Name       string
-	Q, W, R, T int
 }
 
 // resultOf reads an answer. The headers that it knows must be well formed, and
@@ -38,7 +29,6 @@ type member struct {
 func resultOf(t *testing.T, status int, outcome string, headers wasmhost.Pairs) result {
 	t.Helper()
 	r := result{Status: status, Outcome: outcome}
-	var policies, limits []member
 	seen := map[string]bool{}
 	for _, h := range headers {
 		name, value := h[0], h[1]
@@ -55,10 +45,6 @@ func resultOf(t *testing.T, status int, outcome string, headers wasmhost.Pairs) 
 			}
 		case "content-type":
 			r.ContentType = value
-		case "ratelimit-policy":
-			policies = members(t, policyMember, value)
-		case "ratelimit":
-			limits = members(t, limitMember, value)
 		default:
 			r.Others = append(r.Others, h)
 			continue
@@ -73,7 +59,6 @@ func resultOf(t *testing.T, status int, outcome string, headers wasmhost.Pairs) 
 			t.Errorf("x-ratelimit-limit is there: %v, %s: %v", seen["x-ratelimit-limit"], name, seen[name])
 		}
 	}
-	r.Draft = merged(t, policies, limits)
 	return r
 }
 
@@ -84,51 +69,6 @@ func whole(t *testing.T, name, value string) int {
 		t.Errorf("%s: %v", name, err)
 	}
 	return n
-}
-
-var (
-	policyMember = regexp.MustCompile(`^"([^"]*)";q=(\d+);w=(\d+)(?:, |$)`)
-	limitMember  = regexp.MustCompile(`^"([^"]*)";r=(\d+)(?:;t=(\d+))?(?:, |$)`)
-)
-
-// members reads a list of members, each with two numbers, which are put into Q and
-// W, or for limitMember into R and T.
-func members(t *testing.T, syntax *regexp.Regexp, list string) (all []member) {
-	t.Helper()
-	for rest := list; rest != ""; {
-		found := syntax.FindStringSubmatch(rest)
-		if found == nil {
-			t.Errorf("malformed list %s", list)
-			return all
-		}
-		a, b := whole(t, list, found[2]), 0
-		if found[3] != "" {
-			b = whole(t, list, found[3])
-		}
-		if syntax == policyMember {
-			all = append(all, member{Name: found[1], Q: a, W: b})
-		} else {
-			all = append(all, member{Name: found[1], R: a, T: b})
-		}
-		rest = rest[len(found[0]):]
-	}
-	return all
-}
-
-// merged is both lists in one; they must have the same names in the same order.
-func merged(t *testing.T, policies, limits []member) []member {
-	t.Helper()
-	if len(policies) != len(limits) {
-		t.Errorf("ratelimit-policy has the members %v, ratelimit %v", policies, limits)
-		return policies
-	}
-	for i := range policies {
-		if policies[i].Name != limits[i].Name {
-			t.Errorf("member %d is %q in ratelimit-policy, %q in ratelimit", i, policies[i].Name, limits[i].Name)
-		}
-		policies[i].R, policies[i].T = limits[i].R, limits[i].T
-	}
-	return policies
 }
 
 const problemJSON = "application/problem+json"
@@ -150,16 +90,6 @@ func (w *worker) expect(what string, got, want result) {
 	testenv.Same(w.t, what+": content-type", got.ContentType, want.ContentType)
 	if !slices.Equal(got.Others, want.Others) {
 		w.t.Errorf("%s: other headers %q, want %q", what, got.Others, want.Others)
-	}
-	testenv.Same(w.t, what+": number of members in ratelimit", len(got.Draft), len(want.Draft))
-	for i := range min(len(got.Draft), len(want.Draft)) {
-		g, m := got.Draft[i], want.Draft[i]
-		at := what + ": ratelimit " + strconv.Quote(m.Name)
-		testenv.Same(w.t, at+": name", g.Name, m.Name)
-		testenv.Same(w.t, at+": q", g.Q, m.Q)
-		testenv.Same(w.t, at+": w", g.W, m.W)
-		testenv.Same(w.t, at+": r", g.R, m.R)
-		w.sameSeconds(at+": t", g.T, m.T)
 	}
 }
 

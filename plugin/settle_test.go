@@ -38,11 +38,7 @@ func (r *realRedis) counts() (n int) {
 	return n
 }
 
-const (
-	byStatus = `{"status": ["401", "5xx"]}`
-	byHeader = `{"cost": {"header": "x-tokens", "max": 50}}`
-	byExpr   = `{"expr": "response.code == 401"}`
-)
+const byStatus = `{"status": ["401", "5xx"]}`
 
 // flags are those of a response, as Envoy has them.
 func flags(bits uint64) []byte { return binary.LittleEndian.AppendUint64(nil, bits) }
@@ -53,8 +49,6 @@ var endings = []struct {
 	end          func(x *exchange)
 	left         int
 }{
-	{"kept", byStatus, func(x *exchange) { x.finish("401") }, 6},
-	{"given back", byStatus, func(x *exchange) { x.finish("200") }, 9},
 	{"an upstream's own error", byStatus, func(x *exchange) {
 		x.Properties["response.flags"] = flags(1 << 15)
 		x.finish("503")
@@ -71,35 +65,10 @@ var endings = []struct {
 	},
 	{"the client left", byStatus, func(x *exchange) { x.End() }, 6},
 	{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, 6},
-	{
-		"no value, to release", `{"cost": {"header": "x-tokens", "max": 8}, "missing": "release"}`,
-		func(x *exchange) { x.finish("200") }, 9,
-	},
-	{
-		"no value, at a cost", `{"cost": {"header": "x-tokens", "max": 8}, "missing": {"cost": 5}}`,
-		func(x *exchange) { x.finish("200") }, 4,
-	},
-	{
-		"a value, not at a cost", `{"cost": {"header": "x-tokens", "max": 8}, "missing": {"cost": 5}}`,
-		func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8,
-	},
 	{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, 6},
 	{"redirected, then given back", byStatus, func(x *exchange) {
 		x.redirect("/second", client("x")...).finish("200")
 	}, 9},
-	{"less", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "1") }, 8},
-	{"more", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "8") }, 1},
-	{"in debt", byHeader, func(x *exchange) { x.finish("200", "x-tokens", "50") }, 0},
-	{"nothing said", byHeader, func(x *exchange) { x.finish("200") }, 6},
-	{"an expression", byExpr, func(x *exchange) {
-		x.Attributes = map[string]any{"response": map[string]any{"code": 401}}
-		x.finish("401")
-	}, 6},
-	{"an expression that does not hold", byExpr, func(x *exchange) {
-		x.Attributes = map[string]any{"response": map[string]any{"code": 200}}
-		x.finish("200")
-	}, 9},
-	{"an expression without a value", byExpr, func(x *exchange) { x.finish("200") }, 6},
 }
 
 // A charge is settled when the stream has ended, by Redis and by the embedded store.
@@ -168,33 +137,6 @@ func TestSettleAtTheEnd(t *testing.T) {
 		if !r.conns[0].closed {
 			t.Error("the configuration has not ended")
 		}
-	})
-}
-
-// Settlements leave with the next request's own write.
-func TestSettlementsLeaveWithRequests(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(settling(`{"status": ["401"]}`)))
-		x := i.get("/", client("x")...)
-		r.settle()
-		before := r.writes()
-		const requests = 20
-		for range requests {
-			x.finish("200")
-			x = i.get("/", client("x")...)
-			r.settle()
-		}
-		testenv.Same(w.t, "writes", r.writes()-before, requests)
-		x.finish("200")
-		i.wait(30 * time.Millisecond)
-		r.settle()
-		testenv.Same(w.t, "keys in the end", r.counts(), 0)
-		i.flush()
-		got := w.stats()
-		testenv.Same(w.t, "settlements sent", got["redis.event.sent.settlements_total"], requests+1)
-		testenv.Same(w.t, "settlements lost", got["redis.event.lost.settlements_total"], 0)
 	})
 }
 

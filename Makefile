@@ -206,7 +206,7 @@ playground: tools-build ## compile the algorithms for docs/playground anew
 zones: ## make the time zones that come with the plugin anew
 	go run ./cmd/zones
 
-# GOLDEN=1 has a test write what it would compare (testenv.Golden), or keep what it has seen.
+# GOLDEN=1 has a test write what it would compare (testenv.Golden).
 .PHONY: golden
 golden: ## write the files anew that tests compare with what the code makes; read the difference
 	GOLDEN=1 go test -count 1 -run '^(TestScriptText|TestExamples|TestPage|TestConversations|TestScripts|TestSchema|TestReference)$$' \
@@ -214,9 +214,8 @@ golden: ## write the files anew that tests compare with what the code makes; rea
 	git diff --stat
 
 .PHONY: pictures
-pictures: build tools ## draw docs/img/bench.svg and dashboard.svg anew; the others are drawn once
+pictures: ## draw docs/img/bench.svg anew; the others are drawn once
 	cd bench && go run . -show results/published.json
-	GOLDEN=1 go test ./e2e/observe -count 1 -run TestOperatorsView
 
 .PHONY: footprint
 footprint: build tools-run ## measure what Sluice costs a proxy: CPU to start, and memory (ROUNDS=5 processes of each, LATER=310s: so long after their start, PUBLISH=1: show it in the documents)

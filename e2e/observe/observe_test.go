@@ -13,7 +13,6 @@ import (
 // and finds all of it in Prometheus.
 func TestOperatorsView(t *testing.T) {
 	s := newScene(t)
-	began := time.Now()
 	t.Run("counts", s.counts)
 	t.Run("leases", s.leases)
 	t.Run("overrides", s.overrides)
@@ -23,7 +22,6 @@ func TestOperatorsView(t *testing.T) {
 	t.Run("sums", s.sums)
 	t.Run("alerts", s.alerts)
 	t.Run("dashboard", func(t *testing.T) { s.prometheus.ExpectDashboard(t) })
-	t.Run("picture", func(t *testing.T) { s.draw(t, began) })
 	t.Run("documented", s.documented)
 	t.Run("log", s.log)
 }

@@ -78,8 +78,6 @@ type scene struct {
 	redis      *redistest.Server
 	prometheus *promtest.Prometheus
 	client     *client
-
-	outages []period // when Redis was down
 }
 
 // chatTime is how long a request to /chat takes.

@@ -37,17 +37,11 @@ func (s *scene) trouble(t *testing.T) {
 		clients.Go(func() { s.client.load(ctx, s.URL+"/bucket", s.URL+"/api", s.Beside["deny"], s.Beside["local"]+"/own") })
 	}
 	client := s.redis.Client()
-	calm()
 	s.errors(t, client)
-	calm()
 	s.slowness(t, client)
-	calm()
 	s.losses(t, client)
-	calm()
 	s.forgotten(t, client)
-	calm()
 	s.outage(t)
-	calm()
 	rejected := 0
 	for n := 0; rejected < 400; n++ { // none before Redis decides again
 		if s.client.get(s.URL+"/secret", "x-user", hammer) == http.StatusTooManyRequests {
@@ -56,13 +50,6 @@ func (s *scene) trouble(t *testing.T) {
 		if n == 100_000 {
 			t.Fatalf("%d of %d requests were rejected", rejected, n)
 		}
-	}
-}
-
-// calm lets the picture show ordinary traffic between the troubles.
-func calm() {
-	if testenv.Renewing() {
-		time.Sleep(8 * time.Second)
 	}
 }
 
@@ -134,7 +121,6 @@ func (s *scene) forgotten(t *testing.T, client *redis.Client) {
 // and forgets an identity.
 func (s *scene) outage(t *testing.T) {
 	t.Helper()
-	began := time.Now()
 	s.redis.Kill()
 	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
 	// Which identities share a slot is a secret of the store: of 300 that fill half a
@@ -145,7 +131,6 @@ func (s *scene) outage(t *testing.T) {
 	s.until(t, `sluice_local_evictions_total > 0`)
 	s.prometheus.ExpectAlert("SluiceRedisDown")
 	s.redis.Restart()
-	s.outages = append(s.outages, period{began, time.Now()})
 	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
 }
 

@@ -24,8 +24,7 @@ type Dashboard struct {
 type Panel struct {
 	ID          int
 	Type, Title string
-	GridPos     struct{ X, Y, W, H int }
-	Targets     []struct{ Expr, LegendFormat string }
+	Targets     []struct{ Expr string }
 	FieldConfig struct {
 		Defaults struct {
 			Unit   string

@@ -130,7 +130,6 @@ func (p *Prometheus) get(path string, params url.Values, data any) error {
 type Series struct {
 	Metric map[string]string
 	Value  Point
-	Values []Point
 }
 
 // Point is a value at a Unix time in seconds.
@@ -199,14 +198,4 @@ func (p *Prometheus) Rules(kind string) (map[string]Rule, error) {
 		}
 	}
 	return rules, nil
-}
-
-// During evaluates an expression from one time to another.
-func (p *Prometheus) During(expr string, from, to time.Time) (found []Series, err error) {
-	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
-	var data struct{ Result []Series }
-	err = p.get("/api/v1/query_range", url.Values{
-		"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {Interval.String()},
-	}, &data)
-	return data.Result, err
 }

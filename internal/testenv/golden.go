@@ -8,7 +8,7 @@ import (
 )
 
 // Renewing reports whether golden files and recordings are to be written rather than compared:
-// "make golden" and "make pictures" set GOLDEN=1.
+// "make golden" sets GOLDEN=1.
 func Renewing() bool { return os.Getenv("GOLDEN") == "1" }
 
 // Golden compares what a test has made with a file, or writes it there if Renewing.

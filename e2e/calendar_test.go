@@ -1,10 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,129 +12,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// noon is a zone in which it is about noon: no window begins while a test runs.
-func noon(t *testing.T) (name string, in *time.Location) {
-	t.Helper()
-	west := (time.Now().UTC().Hour() + 12) % 24 // hours after noon
-	if west > 12 {
-		west -= 24
-	}
-	name = fmt.Sprintf("Etc/GMT%+d", west) // POSIX' sign: + is west of Greenwich
-	in, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h := time.Now().In(in).Hour(); h < 11 || h > 13 {
-		t.Fatalf("it is %d o'clock in %s", h, name)
-	}
-	return name, in
-}
-
-// quota is a calendar limit, and the window that a time is in.
-type quota struct {
-	fields string // after the algorithm, the limit and the zone
-	suffix string // of the key, with %s for the zone
-	begins func(y int, m time.Month, d int, weekday time.Weekday) time.Time
-	length func(begins time.Time) time.Time
-}
-
-// quotas are one of each window, by the paths of their rules.
-func quotas(in *time.Location) map[string]quota {
-	date := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, in) }
-	add := func(y, m, d int) func(time.Time) time.Time {
-		return func(t time.Time) time.Time { return t.AddDate(y, m, d) }
-	}
-	return map[string]quota{
-		"day": {
-			`"window": "day"`, ":day:%s",
-			func(y int, m time.Month, d int, _ time.Weekday) time.Time { return date(y, m, d) }, add(0, 0, 1),
-		},
-		"week": {
-			`"window": "week"`, ":week:%s:monday",
-			func(y int, m time.Month, d int, w time.Weekday) time.Time { return date(y, m, d-int(w+6)%7) }, add(0, 0, 7),
-		},
-		"thursday": {
-			`"window": "week", "starts": "thursday"`, ":week:%s:thursday",
-			func(y int, m time.Month, d int, w time.Weekday) time.Time { return date(y, m, d-int(w+3)%7) }, add(0, 0, 7),
-		},
-		"month": {
-			`"window": "month"`, ":month:%s:1",
-			func(y int, m time.Month, _ int, _ time.Weekday) time.Time { return date(y, m, 1) }, add(0, 1, 0),
-		},
-		"year": {
-			`"window": "year"`, ":year:%s:01-01",
-			func(y int, _ time.Month, _ int, _ time.Weekday) time.Time { return date(y, 1, 1) }, add(1, 0, 0),
-		},
-	}
-}
-
-// calendarRules is a rule for each quota, of two requests.
-func calendarRules(members, zone string, all map[string]quota) string {
-	var rules []string
-	for name, q := range all {
-		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u", "default": "u"}],
-			"limits": [{"algorithm": "fixed_window", "limit": 2, "timezone": %q, %s}]}`, name, name, zone, q.fields))
-	}
-	slices.Sort(rules)
-	return `{` + members + bothHeaders + `"rules": [` + strings.Join(rules, ",\n") + `]}`
-}
-
-// expectWindows sends three requests to each quota, and wants the headers of its
-// window. It returns when each key expires, by its name after the tag.
-func expectWindows(t *testing.T, s *setting, zone string, in *time.Location, all map[string]quota) map[string]int64 {
-	t.Helper()
-	ends := map[string]int64{}
-	for name, q := range all {
-		now := time.Now().In(in)
-		begin := q.begins(now.Year(), now.Month(), now.Day(), now.Weekday())
-		end := q.length(begin)
-		ends[":fixed_window"+fmt.Sprintf(q.suffix, zone)] = end.UnixMilli()
-		policy := fmt.Sprintf(`%q;q=2;w=%d`, name, int64(end.Sub(begin)/time.Second))
-		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-			r := get(t, s.URL+"/"+name)
-			if got := r.header.Get("ratelimit-policy"); r.status != want || got != policy {
-				t.Errorf("%s, request %d: status %d, policy %s; want %d, %s", name, i, r.status, got, want, policy)
-			}
-			wantSeconds(t, name+": reset", r.header.Get("x-ratelimit-reset"), time.Until(end))
-			if want == http.StatusTooManyRequests {
-				wantSeconds(t, name+": retry-after", r.header.Get("retry-after"), time.Until(end))
-			}
-		}
-	}
-	return ends
-}
-
-// wantSeconds wants a header to be a time in seconds, rounded up, as a moment ago.
-func wantSeconds(t *testing.T, what, got string, want time.Duration) {
-	t.Helper()
-	seconds, err := strconv.ParseInt(got, 10, 64)
-	testenv.SameError(t, what, err, nil)
-	testenv.Within(t, what, seconds, int64(want/time.Second), int64(want/time.Second)+5)
-}
-
-// TestCalendarWindows: what each window says, where its key is, and when that expires.
-func TestCalendarWindows(t *testing.T) {
-	t.Parallel()
-	zone, in := noon(t)
-	all := quotas(in)
-	s := start(t, calendarRules(patient, zone, all), envoytest.Options{})
-	ends := expectWindows(t, s, zone, in, all)
-	for suffix, want := range ends {
-		name := ""
-		for _, key := range s.keys(t) {
-			if strings.HasSuffix(key, "|u}"+suffix) {
-				name = key
-			}
-		}
-		if got := expiresAt(t, s.client, name); got != want {
-			t.Errorf("%q (%s) expires at %d, want %d; keys: %q", name, suffix, got, want, s.keys(t))
-		}
-	}
-	if n := len(s.keys(t)); n != len(ends) {
-		t.Errorf("%d keys, want %d", n, len(ends))
-	}
-}
-
 // expiresAt is PEXPIRETIME, in ms.
 func expiresAt(t *testing.T, client *redis.Client, key string) int64 {
 	t.Helper()
@@ -147,28 +20,6 @@ func expiresAt(t *testing.T, client *redis.Client, key string) int64 {
 		t.Fatal(err)
 	}
 	return at
-}
-
-// TestCalendarInTheEmbeddedStore: the same without Redis.
-func TestCalendarInTheEmbeddedStore(t *testing.T) {
-	t.Parallel()
-	zone, in := noon(t)
-	s := start(t, calendarRules("", zone, quotas(in)), envoytest.Options{Redis: []string{}})
-	expectWindows(t, s, zone, in, quotas(in))
-}
-
-// TestCalendarOnCluster: the windows are those of all nodes, and two Envoys share them.
-func TestCalendarOnCluster(t *testing.T) {
-	t.Parallel()
-	zone, in := noon(t)
-	cluster := redistest.StartCluster(t, 3)
-	rules := calendarRules(patient, zone, quotas(in))
-	s, other := onCluster(t, cluster, rules), onCluster(t, cluster, rules)
-	expectWindows(t, s, zone, in, quotas(in))
-	for user := range 20 {
-		urls := []string{fmt.Sprintf("%s/month?u=%d", s.URL, user), fmt.Sprintf("%s/month?u=%d", other.URL, user)}
-		expectTally(t, urls[0], burst(t, 6, 6, urls), tally{http.StatusOK: 2, http.StatusTooManyRequests: 4})
-	}
 }
 
 // berlin is the day in which Berlin's clocks go forward, far ahead: it has 23 hours.

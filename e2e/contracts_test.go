@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
-	"time"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -26,109 +29,6 @@ const contractRules = `{` + patient + `"headers": ["draft"], "rules": [
 		"staff": "unlimited"}}},
 	{"name": "d", "match": {"path": "/d"}, "key": [{"query": "u"}], "limits": [
 		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}]}]}`
-
-// TestContractsAreExact: tiers and numbers take over what was used, in units, on all Envoys, each
-// within a second.
-func TestContractsAreExact(t *testing.T) {
-	t.Parallel()
-	onEachRedis(t, contractRules, func(t *testing.T, e *twoEnvoys) {
-		admitted := 0
-		for _, step := range []struct {
-			value string
-			most  int // in all
-		}{
-			{"", 5},
-			{"tier:pro", 50},
-			{"tier:free", 50},
-			{"limits:c=70", 70},
-			{"tier:gold", 70},     // no tier: as configured
-			{"limits:gold=9", 70}, // no limit
-			{"x20", 100},
-			{"limits:c=0", 100},
-			{"tier:staff", 300},
-			{"tier:pro", 300},
-		} {
-			e.set("c|f", step.value, 0)
-			time.Sleep(time.Second)
-			got := burst(t, 200, 20, e.urls("/c?u=f"))
-			admitted += got[http.StatusOK]
-			testenv.Same(t, step.value+": admitted in all", admitted, step.most)
-			testenv.Same(t, step.value+": answers", got[http.StatusOK]+got[http.StatusTooManyRequests], 200)
-		}
-	})
-}
-
-// TestContractAtFirstSight: the very first request that a worker sees of an identity is decided by its
-// contract, in two round trips, with what its tier reads of the request.
-func TestContractAtFirstSight(t *testing.T) {
-	t.Parallel()
-	onEachRedis(t, contractRules, func(t *testing.T, e *twoEnvoys) {
-		for i, tc := range []struct {
-			value   string
-			headers []string
-			want    string // RateLimit
-		}{
-			{"", nil, `"c";r=4;`},
-			{"tier:pro", nil, `"requests";r=49;`},
-			{"tier:pro", []string{"x-cost: 9"}, `"requests";r=41;`},
-			{"tier:own", nil, `"c";r=8;`},
-			{"tier:own", []string{"x-limit: 77", "x-cost: 7"}, `"c";r=70;`},
-			{"limits:c=1000", []string{"x-cost: 3"}, `"c";r=997;`},
-			{"x3", []string{"x-cost: 2"}, `"c";r=13;`},
-		} {
-			user := fmt.Sprintf("first-%d", i)
-			e.set("c|"+user, tc.value, 0)
-			r := get(t, e.both[i%2].URL+"/c?u="+user, tc.headers...)
-			what := fmt.Sprintf("%s, %q", tc.value, tc.headers)
-			testenv.Same(t, what+": status", r.status, http.StatusOK)
-			if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, tc.want) {
-				t.Errorf("%s: RateLimit is %s, want %s", what, got, tc.want)
-			}
-		}
-	})
-}
-
-// TestContractsWhileRedisIsAway: mode local goes by what the worker remembers: tiers, numbers, blocks
-// and who is free, each as long as it lasts.
-func TestContractsWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	plugin := strings.Replace(contractRules, patient,
-		`"redis": {"cluster": "redis", "timeout": "10s"}, "failure": {"mode": "local"}, `, 1)
-	e := &twoEnvoys{t: t, client: server.Client()}
-	e.both[0] = start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
-	contracts := map[string]string{"a": "tier:pro", "b": "limits:c=9", "c": "block", "d": "free", "e": "x2", "f": ""}
-	for user, value := range contracts {
-		e.set("c|"+user, value, 0)
-		get(t, e.both[0].URL+"/c?u="+user)
-	}
-	brief := map[string]string{"g": "block", "h": "free", "i": "limits:c=1000000"}
-	for user, value := range brief {
-		e.set("c|"+user, value, 3*time.Second)
-		get(t, e.both[0].URL+"/c?u="+user)
-	}
-	server.Kill()
-	testenv.Wait(t, patience, func() error { // the breaker opens, and the embedded store decides
-		if r := get(t, e.both[0].URL+"/d?u="+fmt.Sprint(time.Now().UnixNano())); r.status != http.StatusOK {
-			return fmt.Errorf("status %d", r.status)
-		}
-		return nil
-	})
-	for user, want := range map[string]tally{
-		"a": {200: 50, 429: 10}, "b": {200: 9, 429: 51}, "c": {429: 60}, "d": {200: 60}, "e": {200: 10, 429: 50},
-		"f": {200: 5, 429: 55},
-	} {
-		expectTally(t, "who has "+contracts[user], burst(t, 60, 4, []string{e.both[0].URL + "/c?u=" + user}), want)
-	}
-	for user, status := range map[string]int{"g": http.StatusOK, "h": limitedStatus, "i": limitedStatus} {
-		testenv.Wait(t, patience, func() error { // it ends, and a limit of five is in force
-			if r := get(t, e.both[0].URL+"/c?u="+user); r.status != status {
-				return fmt.Errorf("who had %s: status %d, want %d", brief[user], r.status, status)
-			}
-			return nil
-		})
-	}
-}
 
 // TestContractThatChangesTwice: an override that has changed again by the second call leaves the request
 // undecided. It is charged nothing, and the next one is decided.
@@ -194,4 +94,119 @@ func TestContractThatNeverRests(t *testing.T) {
 		close(done)
 		<-stopped
 	})
+}
+
+// contract sets what an operator would.
+func (s *setting) contract(t *testing.T, tag, value string) {
+	t.Helper()
+	if err := s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// evals is how many scripts Redis has run.
+func (s *setting) evals(t *testing.T) (n int) {
+	t.Helper()
+	text, err := s.client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		var calls int
+		for _, command := range []string{"eval", "evalsha"} {
+			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &calls); err == nil {
+				n += calls
+			}
+		}
+	}
+	return n
+}
+
+// TestContractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.
+func TestContractOfClientsWhoLeave(t *testing.T) {
+	t.Parallel()
+	s := start(t, contractRules, envoytest.Options{})
+	s.contract(t, "c|a", "tier:pro")
+	s.redis.Signal(syscall.SIGSTOP)
+	leaving, leave := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() { _, _ = send(leaving, shared, s.URL+"/c?u=a", "x-cost: 5") })
+	}
+	const active = "http.limited.downstream_rq_active"
+	testenv.Wait(t, patience, func() error { return atLeast(int(s.Stats(active)[active]), 8, "requests that wait") })
+	leave()
+	group.Wait()
+	testenv.Wait(t, patience, func() error { return atLeast(-int(s.Stats(active)[active]), 0, "requests that left") })
+	s.redis.Signal(syscall.SIGCONT)
+	r := get(t, s.URL+"/c?u=a")
+	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"requests";r=49;`) {
+		t.Errorf("RateLimit is %s, want 49 requests left", got)
+	}
+}
+
+// directAnswer has Envoy answer in the upstream's place.
+func directAnswer(c *envoyconf.Config) {
+	c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", c.Fragment(`
+- {match: {prefix: "/"}, direct_response: {status: 200}}
+`))
+}
+
+// TestMemoryOfContracts: a worker remembers the overrides of the 10,000 identities that it saw last, or
+// a megabyte of them. Those take one call; any other takes two.
+func TestMemoryOfContracts(t *testing.T) {
+	t.Parallel()
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "overrides": true,
+		"limits": [{"algorithm": "gcra", "limit": 1000000, `+long+`}]}]}`,
+		envoytest.Options{Workers: 1, Edit: directAnswer})
+	awaitDecided(t, s)
+	m := &manyContracts{t: t, s: s}
+	const long = 1000 // bytes
+	m.come(1, strings.Repeat("?", long))
+	m.calls("the first of 1,000 bytes", 0, 1)
+	m.come(1, strings.Repeat("?", long))
+	m.calls("one that was seen again", 0, 1)
+	m.calls("one that was not", 1, 2)
+	m.calls("the last", 1999, 1)
+
+	m.come(4, "x2")
+	m.come(4, "x2")
+	m.calls("one of 9,000 identities", 1990, 1)
+	m.come(3, "x2")
+	m.calls("one that was seen again", 1990, 1)
+	m.calls("one that was not", 1991, 2)
+	m.calls("the last", 12_999, 1)
+}
+
+// manyContracts are users who have contracts.
+type manyContracts struct {
+	t     *testing.T
+	s     *setting
+	users int // so far
+}
+
+// name is of six bytes.
+func (m *manyContracts) name(user int) string { return fmt.Sprint("u", 10_000+user) }
+
+// come brings a thousand users on each of some connections, all of whom have a contract. Those of one
+// connection come one after the other.
+func (m *manyContracts) come(connections int, value string) {
+	m.t.Helper()
+	first, all := m.users, m.s.client.Pipeline()
+	m.users += 1000 * connections
+	for user := first; user < m.users; user++ {
+		all.Set(ctx, "rl:{r|"+m.name(user)+"}:override", value, 0)
+	}
+	if _, err := all.Exec(ctx); err != nil {
+		m.t.Fatal(err)
+	}
+	inOneGo(m.t, m.s, connections, func(connection, stream int) string { return m.name(first + 1000*connection + stream) })
+}
+
+// calls compares how many calls a user's next request takes.
+func (m *manyContracts) calls(what string, user, want int) {
+	m.t.Helper()
+	before := m.s.evals(m.t)
+	get(m.t, m.s.URL, "x-user: "+m.name(user))
+	testenv.Same(m.t, what+": calls", m.s.evals(m.t)-before, want)
 }

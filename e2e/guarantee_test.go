@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +15,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// The fleet of TestGuaranteesHold: nine honest tenants and a flooder, whose guarantees fit.
+// The fleet of TestGuaranteesHoldAfterRedis: nine honest tenants and a flooder, whose guarantees fit.
 const (
 	fleetRate, fleetBurst = 500, 150
 	shareRate, shareBurst = 45, 15
@@ -125,19 +123,6 @@ func (f *fleet) checkBound(most int) {
 	}
 }
 
-// honestRequests is how many a run has: HONEST, or some.
-func honestRequests(t *testing.T) int64 {
-	text := os.Getenv("HONEST")
-	if text == "" {
-		return 3000
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("HONEST: %v", err)
-	}
-	return n
-}
-
 // absence is when Redis was away: from before it was killed until both Envoys asked it again.
 type absence struct{ from, to time.Duration }
 
@@ -159,72 +144,14 @@ func (f *fleet) checkHonest(away absence) {
 	f.t.Logf("%d honest requests, %d of them while Redis was away", len(f.honest), failed)
 }
 
-// checkUse holds that the pool was used while the flooder was being refused: from its first
-// refusal to its last one.
-func (f *fleet) checkUse() {
-	var first, last time.Duration
-	for _, a := range f.flood {
-		if a.status != http.StatusTooManyRequests {
-			continue
-		}
-		if first == 0 {
-			first = a.received
-		}
-		last = a.received
-	}
-	admitted := 0
-	for _, a := range f.admitted() {
-		if a.received > first && a.received <= last {
-			admitted++
-		}
-	}
-	restored := int((last - first - f.stalls(first, last)).Seconds() * fleetRate)
-	f.t.Logf("%d admitted of %d that the pool has restored in %v", admitted, restored, last-first)
-	if restored < fleetRate || admitted < restored*99/100 {
-		f.t.Errorf("%d admitted in %v, want 99 %% of %d at least", admitted, last-first, restored)
-	}
-}
-
-// stalls are the times in which no request had an answer, as the machine did something else: the pool
-// may be empty then, and restores nothing.
-func (f *fleet) stalls(first, last time.Duration) (sum time.Duration) {
-	at := first
-	all := slices.Concat(f.honest, f.flood)
-	slices.SortFunc(all, func(a, b fleetAnswer) int { return int(a.received - b.received) })
-	for _, a := range all {
-		if a.received <= first || a.received > last {
-			continue
-		}
-		if pause := a.received - at; pause > 50*time.Millisecond {
-			sum += pause
-		}
-		at = a.received
-	}
-	return sum
-}
-
-func startFleet(t *testing.T) (*fleet, *redistest.Server) {
-	t.Helper()
+// TestGuaranteesHoldAfterRedis: nine tenants within their guarantees, and a flooder, on two Envoys of two
+// workers, while Redis is killed and comes back empty: no honest request is refused, and all together
+// are never more than the bound. While Redis is away the failure mode denies. All that it has forgotten
+// may be admitted once more.
+func TestGuaranteesHoldAfterRedis(t *testing.T) {
 	server := redistest.Start(t)
 	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}
-	return &fleet{t: t, urls: []string{start(t, fleetRules, opts).URL, start(t, fleetRules, opts).URL}}, server
-}
-
-// TestGuaranteesHold: nine tenants within their guarantees, and a flooder, on two Envoys of two
-// workers: no honest request is refused or fails, the flooder gets what is left of the pool, and
-// all together never more than the bound.
-func TestGuaranteesHold(t *testing.T) {
-	f, _ := startFleet(t)
-	f.run(honestRequests(t))
-	f.checkHonest(absence{-1, -1})
-	f.checkBound(fleetBurst + (honestTenants+1)*shareBurst)
-	f.checkUse()
-}
-
-// TestGuaranteesHoldAfterRedis: as before, and Redis is killed and comes back empty meanwhile. While
-// it is away the failure mode denies. All that it has forgotten may be admitted once more.
-func TestGuaranteesHoldAfterRedis(t *testing.T) {
-	f, server := startFleet(t)
+	f := &fleet{t: t, urls: []string{start(t, fleetRules, opts).URL, start(t, fleetRules, opts).URL}}
 	away := absence{}
 	var operator sync.WaitGroup
 	operator.Go(func() {
@@ -238,7 +165,7 @@ func TestGuaranteesHoldAfterRedis(t *testing.T) {
 		}
 		away.to = time.Since(f.began)
 	})
-	f.run(honestRequests(t))
+	f.run(3000)
 	operator.Wait()
 	f.checkHonest(away)
 	f.checkBound(2 * (fleetBurst + (honestTenants+1)*shareBurst))

@@ -8,76 +8,11 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // economyStatus is the answer of the route that requests over a limit take.
 const economyStatus = http.StatusAccepted
-
-// economy routes requests with the header x-quota to an answer of their own, and lets clients
-// write headers with underscores.
-func economy(c *envoyconf.Config) {
-	c.Set(envoyconf.ConnectionManager+"/common_http_protocol_options/headers_with_underscores_action", "ALLOW")
-	c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", c.Fragment(fmt.Sprintf(`
-- match: {prefix: "/", headers: [{name: x-quota, present_match: true}]}
-  name: economy
-  direct_response: {status: %d, body: {inline_string: "economy\n"}}
-- match: {prefix: "/"}
-  name: ordinary
-  route: {cluster: upstream}
-`, economyStatus)))
-}
-
-// overRules are a quota of 100 that sets a header, and one that credits of 50 follow.
-const overRules = `{` + patient + `"rules": [
-	{"name": "quota", "match": {"path": "/quota"}, "key": [{"header": "x-user"}],
-		"over": {"set_headers": {"x-quota": "over"}},
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, ` + long + `}]},
-	{"name": "paid", "match": {"path": "/paid"}, "key": [{"header": "x-user"}],
-		"over": {"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 50, ` + long + `}]},
-		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, ` + long + `}]}]}`
-
-// TestOverIsExact: of 400 parallel requests over two Envoys precisely so many as the limit admits
-// go the ordinary way, ten times in a row, and precisely so many as there are credits are paid for.
-func TestOverIsExact(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	opts := envoytest.Options{Redis: []string{server.Addr}, Edit: economy, Quiet: true}
-	one, two := start(t, overRules, opts), start(t, overRules, opts)
-	for round := range 10 {
-		user := fmt.Sprintf("x-user: %d", round)
-		got := burst(t, 400, 64, []string{one.URL + "/quota", two.URL + "/quota"}, user)
-		expectTally(t, user, got, tally{http.StatusOK: 100, economyStatus: 300})
-		got = burst(t, 400, 64, []string{one.URL + "/paid", two.URL + "/paid"}, user)
-		expectTally(t, user, got, tally{http.StatusOK: 150, http.StatusTooManyRequests: 250})
-	}
-}
-
-// TestOverIsExactOnACluster: so is it where every key is in one slot of a Redis Cluster.
-func TestOverIsExactOnACluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	one, two := onCluster(t, cluster, overRules), onCluster(t, cluster, overRules)
-	for round := range 10 {
-		user := fmt.Sprintf("x-user: %d", round)
-		got := burst(t, 400, 64, []string{one.URL + "/paid", two.URL + "/paid"}, user)
-		expectTally(t, user, got, tally{http.StatusOK: 150, http.StatusTooManyRequests: 250})
-	}
-}
-
-// TestOverWhileRedisIsAway: a remembered rejection still sets the header.
-func TestOverWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "failure": {"mode": "allow"}, "rules": [
-		{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 1000000, `+long+`}]},
-		{"name": "quota", "over": {"set_headers": {"x-quota": "over"}},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]}]}`,
-		envoytest.Options{Edit: economy})
-	testenv.Same(t, "over: status", get(t, s.URL).status, economyStatus)
-	s.redis.Kill()
-	testenv.Same(t, "over, without Redis: status", get(t, s.URL).status, economyStatus)
-}
 
 // TestRedirectKeepsTheHeader: a request that is over keeps its header in the next pass, and is
 // paid for once.
@@ -101,4 +36,42 @@ func TestRedirectKeepsTheHeader(t *testing.T) {
 	}
 	testenv.Same(t, "one more: status", get(t, s.URL+"/first").status, http.StatusTooManyRequests)
 	testenv.Same(t, "requests of the upstream", upstream.Count(), 4)
+}
+
+// onlyOne is a limit of one request.
+const onlyOne = `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]`
+
+// TestRouteIsNotChosenAnew: a filter before Sluice changes a header by which routes go, after Envoy has
+// chosen one. A request that brings no header of "over" keeps its route, also when it has waited for
+// Redis. One that brings such a header, or gets it, has its route chosen anew.
+func TestRouteIsNotChosenAnew(t *testing.T) {
+	t.Parallel()
+	edit := func(c *envoyconf.Config) {
+		before(`
+- name: late
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+    mutations: {request_mutations: [{append: {header: {key: x-late, value: "yes"}}}]}
+`)(c)
+		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", c.Fragment(fmt.Sprintf(`
+- match: {prefix: "/", headers: [{name: x-late, present_match: true}]}
+  direct_response: {status: %d}
+- match: {prefix: "/"}
+  route: {cluster: upstream}
+`, economyStatus)))
+	}
+	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}],
+		"over": {"set_headers": {"x-quota": "over"}}, `+onlyOne+`}]}`, envoytest.Options{Edit: edit})
+	for i, tc := range []struct {
+		headers []string
+		status  int
+	}{
+		{nil, http.StatusOK},
+		{[]string{"x-user: a"}, http.StatusOK},
+		{[]string{"x-user: a"}, economyStatus},
+		{[]string{"x-user: b", "x-quota: forged"}, economyStatus},
+		{[]string{"x-user: c", "x-quotas: other"}, http.StatusOK},
+	} {
+		testenv.Same(t, fmt.Sprintf("request %d: status", i), get(t, s.URL, tc.headers...).status, tc.status)
+	}
 }

@@ -118,81 +118,6 @@ func TestOverridesEverywhere(t *testing.T) {
 	})
 }
 
-// TestFactorsAreExact: a factor takes over what was used, in units, on all Envoys.
-func TestFactorsAreExact(t *testing.T) {
-	t.Parallel()
-	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
-		admitted := 0
-		for _, step := range []struct {
-			value string
-			most  int
-		}{{"", 5}, {"x2", 10}, {"x7.3", 36}, {"x0.5", 36}, {"x100", 500}, {"x1", 500}} {
-			e.set("o|f", step.value, 0)
-			time.Sleep(time.Second)
-			got := burst(t, 600, 20, e.urls("/o?u=f"))
-			admitted += got[http.StatusOK]
-			if admitted != step.most || got[http.StatusOK]+got[http.StatusTooManyRequests] != 600 {
-				t.Errorf("%q: %v, %d admitted in all; want %d", step.value, got, admitted, step.most)
-			}
-		}
-		r := get(t, e.both[0].URL+"/o?u=g")
-		e.set("o|g", "x3", 0)
-		if got := get(t, e.both[1].URL+"/o?u=g").header.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"o-366d";q=15;`) ||
-			r.status != 200 {
-			t.Errorf("status %d, then policy %s", r.status, got)
-		}
-	})
-}
-
-// TestBlocksEnd: an operator's block says when it ends, ends by itself, and without an
-// expiry says that waiting does not help.
-func TestBlocksEnd(t *testing.T) {
-	t.Parallel()
-	onEachRedis(t, overrideRules, func(t *testing.T, e *twoEnvoys) {
-		const life = 4 * time.Second
-		began := time.Now()
-		e.set("o|e", "block", life)
-		for _, url := range e.urls("/o?u=e") {
-			r := get(t, url)
-			wait, _ := strconv.Atoi(r.header.Get("Retry-After"))
-			testenv.Within(t, "the wait of a block that ends", wait, 1, 4)
-			expectBlocked(t, "a block that ends", r, wait)
-		}
-		for get(t, e.both[0].URL+"/o?u=e").status != http.StatusOK {
-			if time.Since(began) > life+patience {
-				t.Fatal("the block does not end")
-			}
-		}
-		if took := time.Since(began); took < life-50*time.Millisecond {
-			t.Errorf("the block ended after %v", took)
-		}
-		e.set("o|e", "block", 0)
-		time.Sleep(time.Second)
-		r := get(t, e.both[1].URL+"/o?u=e")
-		testenv.Same(t, "the Retry-After of a block without end", r.header.Get("Retry-After"), "")
-		expectBlocked(t, "a block without end", r, 0)
-		last := e.both[1].LoggedAll(len(e.both[1].LoggedAll(2)))
-		if got := last[len(last)-1].State; got != "blocked:o" {
-			t.Errorf("outcome %s", got)
-		}
-	})
-}
-
-// expectBlocked wants the answer of a block that ends in so many seconds, or never.
-func expectBlocked(t *testing.T, what string, r reply, wait int) {
-	t.Helper()
-	limits := `"o-366d";r=0, "o-300d";r=0`
-	if wait > 0 {
-		limits = fmt.Sprintf(`"o-366d";r=0;t=%d, "o-300d";r=0;t=%[1]d`, wait)
-	}
-	testenv.Same(t, what+": the status", r.status, http.StatusTooManyRequests)
-	testenv.Same(t, what+": RateLimit", r.header.Get("RateLimit"), limits)
-	testenv.Same(t, what+": X-RateLimit-Remaining", r.header.Get("X-RateLimit-Remaining"), "0")
-	testenv.Same(t, what+": X-RateLimit-Reset", r.header.Get("X-RateLimit-Reset"), fmt.Sprint(wait))
-	testenv.Same(t, what+": the type of problem", strings.Contains(r.body, "#abnormal-usage-detected"), true)
-	testenv.Same(t, what+": that a policy is violated", strings.Contains(r.body, "violated-policies"), false)
-}
-
 // TestPenaltyIsNoOthersFault: requests in parallel fill a user's limit for a moment
 // while another rule rejects them all. The user is not blocked for that.
 func TestPenaltyIsNoOthersFault(t *testing.T) {
@@ -222,30 +147,6 @@ func TestPenaltyIsNoOthersFault(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// TestPenaltyBesideAFullRule: a client that keeps a second rule full earns the block of the first
-// all the same, with Redis and with the embedded store.
-func TestPenaltyBesideAFullRule(t *testing.T) {
-	t.Parallel()
-	const rules = `"rules": [
-		{"name": "address", "key": [], "limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5,
-			"window": "1d"}],
-			"penalty": {"after": 5, "within": "1m", "for": ["5m"]}},
-		{"name": "user", "key": [], "limits": [{"algorithm": "gcra", "limit": 5, "window": "1d"}]}]}`
-	for name, plugin := range map[string]string{
-		"Redis": `{` + patient + rules, "embedded": `{` + rules,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, plugin, envoytest.Options{})
-			testenv.Wait(t, 3*patience, func() error {
-				if r := get(t, s.URL); !strings.Contains(r.body, "abnormal-usage-detected") {
-					return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
-				}
-				return nil
-			})
-		})
-	}
 }
 
 // TestPenaltyEverywhere: rejections on any Envoy, from memory, too, earn a block on

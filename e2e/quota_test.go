@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -145,32 +143,4 @@ func TestBurstWaits(t *testing.T) {
 		slices.Sort(d.names[:2]) // two workers may let the first two go in any order
 	}
 	expectEven(t, d, begin, "0", "1", "2", "3", "4")
-}
-
-// TestQuotaOverTwoEnvoys: on either Envoy a caller reads the sum of what both have charged, to the
-// organisation and to the caller.
-func TestQuotaOverTwoEnvoys(t *testing.T) {
-	t.Parallel()
-	opts := envoytest.Options{Redis: []string{redistest.Start(t).Addr}}
-	rules := `{` + patient + `"quota": {"path": "` + quotaPath + `", "rules": ["org"]}, "rules": [
-		{"name": "org", "match": {"path": {"prefix": "/api/"}}, "key": [{"header": "x-org"}], "limits": [
-		{"algorithm": "gcra", "limit": 20, "window": "1d", "name": "all"},
-		{"algorithm": "gcra", "limit": 9, "window": "1d", "name": "user", "per": [{"header": "x-user"}]}]}]}`
-	envoys := []*setting{start(t, rules, opts), start(t, rules, opts)}
-	for n, user := range []string{"ann", "bob", "ann", "ann", "bob"} {
-		r := get(t, envoys[n%2].URL+"/api/x", "x-org: acme", "x-user: "+user)
-		testenv.Same(t, "a request of "+user, r.status, http.StatusOK)
-	}
-	for n, s := range envoys {
-		for user, want := range map[string]int64{"ann": 6, "bob": 7, "cy": 9} {
-			_, body := readQuota(t, s, http.MethodGet, "x-org: acme", "x-user: "+user)
-			left := map[string]int64{}
-			for _, l := range body.Limits {
-				left[l.Name] = l.Remaining
-			}
-			what := fmt.Sprintf("Envoy %d: what %s has left", n+1, user)
-			testenv.Same(t, what, left["user"], want)
-			testenv.Same(t, what+" of the organisation's", left["all"], int64(15))
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,46 +12,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// absurdUsage has values that some filter may have made of an upstream's words.
-const absurdUsage = `
-- name: set_metadata
-  typed_config:
-    "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
-    metadata:
-    - metadata_namespace: usage
-      value: {negative: -5, huge: 1e300, beyond: 9223372036854775808, text: many, empty: "", digits: "12",
-        fraction: 2.5, no: false, nothing: null, nested: {tokens: 3}, list: [3],
-        nan: "NaN", infinity: "Infinity", zero: 0}
-`
-
-// TestSettleAbsurdUsage: a value that is not a number, or is negative, does not settle the charge; one
-// that is too large settles it at the configured maximum. In each store.
-func TestSettleAbsurdUsage(t *testing.T) {
-	t.Parallel()
-	wants := map[string]int{ // left of 100, of which 10 are reserved
-		"negative": 90, "text": 90, "empty": 90, "no": 90, "nothing": 90, "nested": 90, "list": 90, "absent": 90,
-		"nan": 90, "infinity": 90,
-		"digits": 88, "fraction": 97, "zero": 100,
-		"huge": 20, "beyond": 20,
-	}
-	var rules []string
-	for field := range wants {
-		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%[1]s"},
-			"cost": {"header": "x-cost", "default": 10},
-			"limits": [{"algorithm": "sliding_window_counter", "limit": 100, %s, "sub_windows": 6}],
-			"settle": {"cost": {"metadata": ["usage", %[1]q], "max": 80}}}`, field, long))
-	}
-	plugin := `{"redis": {"cluster": "redis"}, "rules": [` + strings.Join(rules, ",") + `]}`
-	inStores(t, plugin, envoytest.Options{Edit: before(absurdUsage)}, func(t *testing.T, s *setting) {
-		for field, want := range wants {
-			t.Run(field, func(t *testing.T) {
-				get(t, s.URL+"/"+field)
-				expectLeft(t, s.URL+"/"+field, want)
-			})
-		}
-	})
-}
 
 // TestSettleLeavers: clients leave a streaming response at every instant. Each charge is
 // what the headers have said if they came, else the reservation, and no slot is left.

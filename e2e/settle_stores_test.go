@@ -13,34 +13,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// mixedRules are a rule of which "tokens" is settled to the true cost and "requests" is
-// not, and another one whose keys are elsewhere.
-const mixedRules = `"headers": ["draft"], "deny_cache": {"size": 0}, "rules": [
-	{"name": "user", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
-		{"name": "tokens", "algorithm": "sliding_window_counter", "limit": 100, ` + long + `, "sub_windows": 6},
-		{"name": "requests", "algorithm": "gcra", "limit": 50,
-			` + long + `, "cost": {"header": "x-cost", "default": 1, "max": 1}}],
-	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}},
-	{"name": "team", "key": [{"header": "x-team"}], "cost": {"header": "x-cost", "default": 10}, "limits": [
-		{"algorithm": "sliding_window_log", "limit": 1000, ` + long + `}],
-	 "settle": {"status": ["2xx"], "cost": {"header": "x-tokens", "max": 1000}}}]}`
-
-// mixed is a request to mixedRules, and the units left when it has been settled.
-type mixed struct {
-	name    string
-	headers []string // tell the upstream what to do
-	want    string
-}
-
-var mixedRequests = []mixed{
-	{"less", []string{"x-worth: 3"}, `"tokens";r=97, "requests";r=49, "team";r=997`},
-	{"more", []string{"x-worth: 60"}, `"tokens";r=40, "requests";r=49, "team";r=940`},
-	{"as much", []string{"x-worth: 10"}, `"tokens";r=90, "requests";r=49, "team";r=990`},
-	{"in debt", []string{"x-worth: 150"}, `"tokens";r=0, "requests";r=49, "team";r=850`},
-	{"nothing said", nil, `"tokens";r=90, "requests";r=49, "team";r=990`},
-	{"failed", []string{"x-status: 500", "x-worth: 60"}, `"tokens";r=100, "requests";r=50, "team";r=1000`},
-}
-
 // rest has the units left of all limits, as a request that costs nothing learns.
 func rest(t *testing.T, url string, headers ...string) string {
 	t.Helper()
@@ -49,66 +21,6 @@ func rest(t *testing.T, url string, headers ...string) string {
 }
 
 var resetMember = regexp.MustCompile(`;t=\d+`)
-
-// expectRest waits until so much is left.
-func expectRest(t *testing.T, want, url string, headers ...string) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		if got := rest(t, url, headers...); got != want {
-			return fmt.Errorf("%s is left, want %s", got, want)
-		}
-		return nil
-	})
-}
-
-// TestSettleSomeLimits: the true cost settles the limits that take the rule's cost, a
-// status settles all, in each store.
-func TestSettleSomeLimits(t *testing.T) {
-	t.Parallel()
-	inStores(t, `{"redis": {"cluster": "redis"}, `+mixedRules, envoytest.Options{}, func(t *testing.T, s *setting) {
-		s.upstream.Handle(http.HandlerFunc(obedient))
-		for i, m := range mixedRequests {
-			who := []string{fmt.Sprint("x-user: ", i), fmt.Sprint("x-team: ", i)}
-			get(t, s.URL, append(who, m.headers...)...)
-			t.Run(m.name, func(t *testing.T) { expectRest(t, m.want, s.URL, who...) })
-		}
-	})
-}
-
-// TestSettleThroughCluster: redis_proxy takes each settlement to the node that has the
-// charge, and each node learns the script.
-func TestSettleThroughCluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	s := onCluster(t, cluster, `{`+patient+mixedRules)
-	s.upstream.Handle(http.HandlerFunc(obedient))
-	const each = 8 // identities, so many that every node has some
-	settled := 0
-	for i, m := range mixedRequests {
-		t.Run(m.name, func(t *testing.T) {
-			who := func(n int) []string {
-				return []string{fmt.Sprintf("x-user: %d-%d", i, n), fmt.Sprintf("x-team: %d-%d", n, i)}
-			}
-			for n := range each {
-				get(t, s.URL, append(who(n), m.headers...)...)
-			}
-			for n := range each {
-				expectRest(t, m.want, s.URL, who(n)...)
-			}
-		})
-		if m.name != "as much" && m.name != "nothing said" {
-			settled += 2 * each // one for each rule
-		}
-	}
-	for i, node := range cluster.Nodes {
-		for _, rule := range []string{"user", "team"} {
-			if keys, err := node.Client().Keys(ctx, "rl:{"+rule+"|*").Result(); err != nil || len(keys) == 0 {
-				t.Errorf("node %d has no key of rule %q: %v", i, rule, err)
-			}
-		}
-	}
-	expectSettlements(t, s, settled, 0)
-}
 
 // expectSettlements waits until so many settlements are counted.
 func expectSettlements(t *testing.T, s *setting, sent, lost int) {

@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,43 +184,6 @@ func TestSlotsOfOneEnvoy(t *testing.T) {
 	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "19"})
 }
 
-// TestSlotAnswers: what clients are told.
-func TestSlotAnswers(t *testing.T) {
-	t.Parallel()
-	f := newFlight(0)
-	s := startSlots(t, slotRule(1, `, {"algorithm": "fixed_window", "limit": 100, `+long+`}`), f, envoytest.Options{})
-	r := get(t, s.URL+"/sleep")
-	expectHeaders(t, r, map[string]string{
-		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0", "retry-after": "",
-	})
-	if got := r.header.Get("ratelimit-policy"); !strings.HasPrefix(got,
-		`"chat-concurrency";q=1;qu="concurrent-requests", "chat-366d";q=100;w=`) {
-		t.Errorf("ratelimit-policy: %s", got)
-	}
-	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=99;t=`) {
-		t.Errorf("ratelimit: %s", got)
-	}
-	s.awaitHeld(t, 0) // another worker may decide the next request
-	stop := hold(t, s.URL+"/hold")
-	s.awaitHeld(t, 1)
-	for range 3 { // it is asked each time
-		r = get(t, s.URL+"/sleep")
-		testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
-		expectHeaders(t, r, map[string]string{
-			"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0",
-			"x-ratelimit-reset": "0", "retry-after": "1",
-		})
-	}
-	if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"chat-concurrency";r=0, "chat-366d";r=98;t=`) {
-		t.Errorf("ratelimit: %s, want the window uncharged", got)
-	}
-	grpc := get(t, s.URL+"/svc/Method", ":method: POST", "content-type: application/grpc")
-	testenv.Same(t, "grpc-status", grpc.header.Get("grpc-status"), "8")
-	stop()
-	s.awaitHeld(t, 0)
-	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
-}
-
 // hold begins a request that lasts until stop is called, and returns when it has its
 // response headers.
 func hold(t testing.TB, url string, headers ...string) (stop func()) {
@@ -326,37 +287,3 @@ func TestSlotsAreGivenBack(t *testing.T) {
 		})
 	}
 }
-
-// TestSlotsBesideASettlement: requests, tokens and what is in flight in one rule: the
-// response settles the tokens alone, and the slot is given back.
-func TestSlotsBesideASettlement(t *testing.T) {
-	t.Parallel()
-	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("x-tokens-used", r.URL.RawQuery)
-		_, _ = io.WriteString(w, "ok\n")
-	}))
-	s := start(t, `{`+patient+bothHeaders+`"rules": [{"name": "llm", "cost": 2000, "limits": [
-			{"algorithm": "fixed_window", "limit": 60, `+long+`, "cost": 1, "name": "requests"},
-			{"algorithm": "sliding_window_log", "limit": 10000, `+long+`, "name": "tokens"},
-			{"algorithm": "concurrency", "limit": 8, "cost": 2}],
-		"settle": {"cost": {"header": "x-tokens-used", "max": 20000}}}]}`, envoytest.Options{Upstream: upstream.Addr})
-	for i, want := range []string{
-		`"requests";r=59;t=T, "tokens";r=8000;t=T, "llm-concurrency";r=6`,
-		`"requests";r=58;t=T, "tokens";r=7500;t=T, "llm-concurrency";r=6`, // the first had 500
-		`"requests";r=57;t=T, "tokens";r=4500;t=T, "llm-concurrency";r=6`, // and the second 3,000
-	} {
-		r := get(t, s.URL+"/?"+[]string{"500", "3000", "0"}[i])
-		if got := resetTime.ReplaceAllString(r.header.Get("ratelimit"), "t=T"); got != want {
-			t.Errorf("request %d: %s, want %s", i, got, want)
-		}
-		testenv.Wait(t, patience, func() error {
-			if n := s.client.Exists(ctx, "rl:{llm|}:concurrency").Val(); n != 0 {
-				return errors.New("a slot is left")
-			}
-			return nil
-		})
-		expectSettlements(t, s, i+1, 0)
-	}
-}
-
-var resetTime = regexp.MustCompile(`t=\d+`)

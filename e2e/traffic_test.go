@@ -104,20 +104,6 @@ func TestStopWhileWaiting(t *testing.T) {
 	s.Stop()
 }
 
-// TestHead: a rejected HEAD has the headers of a rejected GET, and no body.
-func TestHead(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", `+oneLimit+`}]}`, envoytest.Options{})
-	get(t, s.URL, ":method: HEAD")
-	r := get(t, s.URL, ":method: HEAD")
-	testenv.Same(t, "status", r.status, http.StatusTooManyRequests)
-	testenv.Same(t, "body", r.body, "")
-	expectHeaders(t, r, map[string]string{
-		"content-type": "application/problem+json", "retry-after": "3600",
-		"x-ratelimit-remaining": "0",
-	})
-}
-
 // TestHeadersOnAnswersOfEnvoy: the limit headers are on every answer, also where
 // Envoy answers in the upstream's place.
 func TestHeadersOnAnswersOfEnvoy(t *testing.T) {

@@ -166,18 +166,6 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-func TestErrorStyle(t *testing.T) {
-	t.Parallel()
-	_, err := Parse([]byte(`{"rules": [{"name": "a", "exempt": true}, ` +
-		`{"name": "b", "limits": [{"algorithm": "gcra", "limit": -1, "window": "10x"}]}]}`))
-	const want = `sluice: rules[1].limits[0].limit: -1 is out of bounds (want 0 to 1000000000) (mistake 1 of 2)
-` + `sluice: rules[1].limits[0].window: "10x" is not a duration ` +
-		`(want one such as "500ms", "1s", "1m", "1h", "1d") (mistake 2 of 2)`
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-}
-
 func TestManyNetworks(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const maxDepth = 20
@@ -19,79 +21,46 @@ var texts = []string{
 }
 
 // mistakes are texts, and the first mistake in each.
-var mistakes = []struct {
-	text string
-	want Mistake
-}{
-	{text: "{", want: Mistake{Line: 1, Column: 2, Problem: `the text ends too early (want a field's name in double ` +
-		`quotes)`}},
+var mistakes = []struct{ text, want string }{
+	{"{", `1:2: the text ends too early (want a field's name in double quotes)`},
 	{
-		text: "{\"rules\": [\n  {\"name\": \"r\",}\n]}",
-		want: Mistake{Line: 2, Column: 16, Problem: `unexpected '}' (want a field; is the comma before it one too many?)`},
+		"{\"rules\": [\n  {\"name\": \"r\",}\n]}",
+		`2:16: unexpected '}' (want a field; is the comma before it one too many?)`,
 	},
-	{text: `{"rules": [1,]}`, want: Mistake{
-		Line: 1, Column: 14,
-		Problem: `unexpected ']' (want a value; is the comma before it one too many?)`,
-	}},
-	{text: `{"rules": [1 2]}`, want: Mistake{Line: 1, Column: 14, Problem: `unexpected '2' (want "," or "]")`}},
-	{text: "{\"a\": 1\n\"b\": 2}", want: Mistake{Line: 2, Column: 1, Problem: `unexpected '"' (want "," or "}")`}},
-	{text: `{"a" 1}`, want: Mistake{Line: 1, Column: 6, Problem: `unexpected '1' (want ":" after the field's name)`}},
-	{text: `{"größe": 'x'}`, want: Mistake{
-		Line: 1, Column: 11,
-		Problem: `unexpected '\'' (want a value; strings stand in double quotes)`,
-	}},
-	{text: `{rules: []}`, want: Mistake{Line: 1, Column: 2, Problem: `unexpected 'r' (want a field's name in double ` +
-		`quotes)`}},
+	{`{"rules": [1,]}`, `1:14: unexpected ']' (want a value; is the comma before it one too many?)`},
+	{`{"rules": [1 2]}`, `1:14: unexpected '2' (want "," or "]")`},
+	{"{\"a\": 1\n\"b\": 2}", `2:1: unexpected '"' (want "," or "}")`},
+	{`{"a" 1}`, `1:6: unexpected '1' (want ":" after the field's name)`},
+	{`{"größe": 'x'}`, `1:11: unexpected '\'' (want a value; strings stand in double quotes)`},
+	{`{rules: []}`, `1:2: unexpected 'r' (want a field's name in double quotes)`},
+	{"{\n  // a comment\n}", `2:3: unexpected '/' (want a field's name in double quotes)`},
+	{`{"a": no}`, `1:7: unexpected 'n' (want a value; strings stand in double quotes)`},
+	{`{"a": True}`, `1:7: unexpected 'T' (want a value)`},
+	{`{"a": "b}`, `1:7: the string that starts here has no end (want a closing quote)`},
 	{
-		text: "{\n  // a comment\n}",
-		want: Mistake{Line: 2, Column: 3, Problem: `unexpected '/' (want a field's name in double quotes)`},
+		"{\"a\": \"b\nc\"}",
+		`1:9: unexpected '\n' (want the string's closing quote; control characters are written as escapes such as "\n")`,
 	},
-	{text: `{"a": no}`, want: Mistake{Line: 1, Column: 7, Problem: `unexpected 'n' (want a value; strings stand in ` +
-		`double quotes)`}},
-	{text: `{"a": True}`, want: Mistake{Line: 1, Column: 7, Problem: `unexpected 'T' (want a value)`}},
-	{text: `{"a": "b}`, want: Mistake{Line: 1, Column: 7, Problem: `the string that starts here has no end (want a ` +
-		`closing quote)`}},
-	{text: "{\"a\": \"b\nc\"}", want: Mistake{Line: 1, Column: 9, Problem: `unexpected '\n' (want the string's closing ` +
-		`quote; control characters are written as escapes such as "\n")`}},
-	{text: `{"a": "\x"}`, want: Mistake{Line: 1, Column: 8, Problem: `not an escape (want one of \" \\ \/ \b \f \n \r ` +
-		`\t \u0000)`}},
-	{text: `{"a": "\u12g4"}`, want: Mistake{
-		Line: 1, Column: 8,
-		Problem: `not an escape (want one of \" \\ \/ \b \f \n \r \t \u0000)`,
-	}},
-	{text: `{"a": "\`, want: Mistake{Line: 1, Column: 8, Problem: `not an escape (want one of \" \\ \/ \b \f \n \r \t ` +
-		`\u0000)`}},
-	{text: `{"a": 01}`, want: Mistake{Line: 1, Column: 7, Problem: `not a JSON number (want one such as 100)`}},
-	{text: `{"a": 1.}`, want: Mistake{Line: 1, Column: 7, Problem: `not a JSON number (want one such as 100)`}},
-	{text: `{"a": -}`, want: Mistake{Line: 1, Column: 7, Problem: `not a JSON number (want one such as 100)`}},
-	{text: `{"a": 1e}`, want: Mistake{Line: 1, Column: 7, Problem: `not a JSON number (want one such as 100)`}},
-	{text: `{"a": +1}`, want: Mistake{Line: 1, Column: 7, Problem: `unexpected '+' (want a value)`}},
-	{text: `{} {}`, want: Mistake{Line: 1, Column: 4, Problem: `unexpected '{' (want nothing after the configuration)`}},
-	{text: "{\"a\": 1}\x00", want: Mistake{
-		Line: 1, Column: 9,
-		Problem: `unexpected '\x00' (want nothing after the configuration)`,
-	}},
-	{text: "\x00", want: Mistake{Line: 1, Column: 1, Problem: `unexpected '\x00' (want a value)`}},
-	{text: "{\"a\": \"\x00\"}", want: Mistake{Line: 1, Column: 8, Problem: `unexpected '\x00' (want the string's ` +
-		`closing quote; control characters are written as escapes such as "\n")`}},
+	{`{"a": "\x"}`, `1:8: not an escape (want one of \" \\ \/ \b \f \n \r \t \u0000)`},
+	{`{"a": "\u12g4"}`, `1:8: not an escape (want one of \" \\ \/ \b \f \n \r \t \u0000)`},
+	{`{"a": "\`, `1:8: not an escape (want one of \" \\ \/ \b \f \n \r \t \u0000)`},
+	{`{"a": 01}`, `1:7: not a JSON number (want one such as 100)`},
+	{`{"a": 1.}`, `1:7: not a JSON number (want one such as 100)`},
+	{`{"a": -}`, `1:7: not a JSON number (want one such as 100)`},
+	{`{"a": 1e}`, `1:7: not a JSON number (want one such as 100)`},
+	{`{"a": +1}`, `1:7: unexpected '+' (want a value)`},
+	{`{} {}`, `1:4: unexpected '{' (want nothing after the configuration)`},
+	{"{\"a\": 1}\x00", `1:9: unexpected '\x00' (want nothing after the configuration)`},
+	{"\x00", `1:1: unexpected '\x00' (want a value)`},
 	{
-		text: "{\"a\": \"é\xff\"}",
-		want: Mistake{Line: 1, Column: 9, Problem: `byte 0xff is not UTF-8 (want JSON in UTF-8)`},
+		"{\"a\": \"\x00\"}",
+		`1:8: unexpected '\x00' (want the string's closing quote; control characters are written as escapes such as "\n")`,
 	},
-	{text: "{\ufeff}", want: Mistake{Line: 1, Column: 2, Problem: `unexpected '\ufeff' (want a field's name in double ` +
-		`quotes)`}},
-	{
-		text: strings.Repeat("[", maxDepth+1),
-		want: Mistake{Line: 1, Column: 21, Problem: `nested too deep (want at most 20 levels)`},
-	},
-	{
-		text: strings.Repeat("[", 100_000),
-		want: Mistake{Line: 1, Column: 21, Problem: `nested too deep (want at most 20 levels)`},
-	},
-	{
-		text: strings.Repeat(`{"a":`, 100_000),
-		want: Mistake{Line: 1, Column: 101, Problem: `nested too deep (want at most 20 levels)`},
-	},
+	{"{\"a\": \"é\xff\"}", `1:9: byte 0xff is not UTF-8 (want JSON in UTF-8)`},
+	{"{\ufeff}", `1:2: unexpected '\ufeff' (want a field's name in double quotes)`},
+	{strings.Repeat("[", maxDepth+1), `1:21: nested too deep (want at most 20 levels)`},
+	{strings.Repeat("[", 100_000), `1:21: nested too deep (want at most 20 levels)`},
+	{strings.Repeat(`{"a":`, 100_000), `1:101: nested too deep (want at most 20 levels)`},
 }
 
 func TestFind(t *testing.T) {
@@ -99,13 +68,8 @@ func TestFind(t *testing.T) {
 	for _, tt := range mistakes {
 		t.Run(fmt.Sprintf("%.30q", tt.text), func(t *testing.T) {
 			t.Parallel()
-			got, found := Find(tt.text, maxDepth)
-			if !found {
-				t.Fatalf("%.60q: no mistake", tt.text)
-			}
-			if got != tt.want {
-				t.Errorf("%.60q:\ngot  %+v\nwant %+v", tt.text, got, tt.want)
-			}
+			m, _ := Find(tt.text, maxDepth)
+			testenv.Same(t, "the mistake", fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Problem), tt.want)
 		})
 	}
 }

@@ -280,7 +280,8 @@ func (s scope) readLease(d *draftLimit, several bool) {
 		fields.mistake(`"units" %d is above the limit's capacity %d (want at most that)`, d.Lease.Units, capacity)
 	}
 	if d.WindowMicros > 0 && d.Lease.TTLMicros > d.WindowMicros {
-		fields.mistake(`"ttl" %q is above the window %q (want at most that)`, algo.FormatDuration(d.Lease.TTLMicros), d.Window)
+		fields.mistake(`"ttl" %q is above the window %q (want at most that)`,
+			algo.FormatDuration(d.Lease.TTLMicros), d.Window)
 	}
 	cost, why := s.costOf(&d.Limit), ""
 	switch {

@@ -21,7 +21,7 @@ type budget struct {
 // budgets may be lowered when code leaves. Before code enters that needs more, something of its size leaves.
 var budgets = []budget{
 	{dir: "plugin", lines: 17300, files: 22},
-	{dir: "plugin/config", lines: 3400, files: 24},
+	{dir: "plugin/config", lines: 3000, files: 22},
 	{dir: "plugin/decide", lines: 3200, files: 26},
 	{dir: "plugin/redis", lines: 2500, files: 17},
 	{dir: "cmd/sluice", lines: 11850},

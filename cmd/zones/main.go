@@ -204,13 +204,8 @@ func encode(release string, zones []zone) ([]byte, error) {
 	for _, body := range bodies {
 		dst = append(binary.AppendUvarint(dst, uint64(len(body))), body...)
 	}
-	return appendNames(dst, zones, of), nil
-}
-
-// appendNames appends the names, and which of the bodies each has.
-func appendNames(dst []byte, zones []zone, of []int) []byte {
 	before := ""
-	for i := range zones {
+	for i := range zones { // the names, and which of the bodies each has
 		name, shared := zones[i].name, 0
 		for shared < min(len(name), len(before)) && name[shared] == before[shared] {
 			shared++
@@ -221,7 +216,7 @@ func appendNames(dst []byte, zones []zone, of []int) []byte {
 		dst = binary.AppendUvarint(dst, uint64(of[i]))
 		before = name
 	}
-	return dst
+	return dst, nil
 }
 
 // encode writes all but the name.

@@ -36,7 +36,7 @@ func (c limiting) entries(limit node, cluster string) ([]entry, bool) {
 			c.unasked(action, "not one action")
 			return nil, false
 		}
-		name := strings.ToLower(capital.ReplaceAllString(names[0], "_$1")) // the opposite of camel
+		name := strings.ToLower(capital.ReplaceAllString(names[0], "_$1")) // from camel case
 		e, ok := c.entry(action.get(names[0]), name, cluster)
 		if !ok {
 			return nil, false

@@ -110,7 +110,13 @@ func (n node) get(path ...string) node {
 	for _, name := range path {
 		found := n.field(name)
 		if found == nil {
-			found = n.field(camel(name))
+			words := strings.Split(name, "_")
+			for i, w := range words[1:] {
+				if w != "" {
+					words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+				}
+			}
+			found = n.field(strings.Join(words, ""))
 		}
 		n = n.child(name, found)
 	}
@@ -130,16 +136,6 @@ func (n node) field(name string) (merged *yaml.Node) {
 		}
 	}
 	return merged
-}
-
-func camel(name string) string {
-	words := strings.Split(name, "_")
-	for i, w := range words[1:] {
-		if w != "" {
-			words[i+1] = strings.ToUpper(w[:1]) + w[1:]
-		}
-	}
-	return strings.Join(words, "")
 }
 
 // each are the elements of a list.

@@ -37,7 +37,13 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	}
 	c := fromService{limiting{routing{newConverter()}}}
 	e := c.readEnvoy(documents)
-	main := c.domain(services, e)
+	domain := e.filter.get("domain")
+	at := slices.IndexFunc(services, func(s *service) bool { return domain.text() == s.domain || !domain.ok() })
+	if at < 0 {
+		c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
+			"it, here all are", domain.text(), services[0].domain)
+	}
+	main := services[max(at, 0)] // the file that Envoy's filter asks about
 	uses := c.uses(e, services, main)
 	if len(uses) == 0 {
 		return Result{Differences: c.differences()}, errors.New("no rate_limits in Envoy's file that can be converted")
@@ -88,19 +94,6 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 		}
 	}
 	return c.result(fields)
-}
-
-// domain is the file that Envoy's filter asks about.
-func (c fromService) domain(services []*service, e *envoy) *service {
-	domain := e.filter.get("domain")
-	for _, s := range services {
-		if domain.text() == s.domain || !domain.ok() {
-			return s
-		}
-	}
-	c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
-		"it, here all are", domain.text(), services[0].domain)
-	return services[0]
 }
 
 // portion is the percentage of requests that a RuntimeFractionalPercent says: text reports one that is

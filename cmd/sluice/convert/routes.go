@@ -178,10 +178,16 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 	add := func(limit node, r *route) {
 		cluster, asked := "", main
 		if r != nil {
-			cluster, asked = r.cluster, c.asks(r, services, main)
+			cluster = r.cluster
 		}
-		if asked == nil {
-			return
+		if r != nil && r.domain != "" {
+			at := slices.IndexFunc(services, func(s *service) bool { return s.domain == r.domain })
+			if at < 0 {
+				c.report(Missing, r.perRoute,
+					"the route asks for the domain %q, whose file was not given: its requests are not limited here", r.domain)
+				return
+			}
+			asked = services[at]
 		}
 		entries, ok := c.entries(limit, cluster)
 		if !ok {
@@ -216,21 +222,6 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		}
 	}
 	return all
-}
-
-// asks is the file that a route's requests are held to; nil if it was not given.
-func (c fromService) asks(r *route, services []*service, main *service) *service {
-	if r.domain == "" {
-		return main
-	}
-	for _, s := range services {
-		if s.domain == r.domain {
-			return s
-		}
-	}
-	c.report(Missing, r.perRoute,
-		"the route asks for the domain %q, whose file was not given: its requests are not limited here", r.domain)
-	return nil
 }
 
 // sends is the same for entries that make the same descriptors.

@@ -38,38 +38,6 @@ type LineMistake struct {
 // head is the first line of a CSV file.
 const head = "rule,values,setting,for"
 
-func (f *ContractFile) readCSV(content []byte) {
-	r := csv.NewReader(bytes.NewReader(content))
-	r.FieldsPerRecord = -1
-	fields, err := r.Read()
-	if err != nil || strings.Join(fields, ",") != head {
-		f.mistake(1, fmt.Errorf("the file does not begin with %q, and is no JSON lines", head))
-		return
-	}
-	for {
-		fields, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if wrong := (*csv.ParseError)(nil); errors.As(err, &wrong) {
-			f.mistake(wrong.StartLine, fmt.Errorf("%w (later lines are not read)", wrong.Err))
-			return
-		}
-		number, _ := r.FieldPos(0)
-		if len(fields) != strings.Count(head, ",")+1 {
-			f.mistake(number, fmt.Errorf("%d fields (want %q)", len(fields), head))
-			continue
-		}
-		line := ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
-		if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
-			line.Identity = inner[:len(inner)-1]
-		} else {
-			line.Values, err = splitValues(fields[1])
-		}
-		f.take(number, line, err)
-	}
-}
-
 // splitValues reads values that are joined and escaped as in keys.
 func splitValues(joined string) (values []string, err error) {
 	if joined == "" {
@@ -163,10 +131,37 @@ func ReadContracts(l *input.Limiter, content []byte) *ContractFile {
 				f.take(number, line, err)
 			}
 		}
-	} else {
-		f.readCSV(content)
+		return f
 	}
-	return f
+	r := csv.NewReader(bytes.NewReader(content))
+	r.FieldsPerRecord = -1
+	fields, err := r.Read()
+	if err != nil || strings.Join(fields, ",") != head {
+		f.mistake(1, fmt.Errorf("the file does not begin with %q, and is no JSON lines", head))
+		return f
+	}
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return f
+		}
+		if wrong := (*csv.ParseError)(nil); errors.As(err, &wrong) {
+			f.mistake(wrong.StartLine, fmt.Errorf("%w (later lines are not read)", wrong.Err))
+			return f
+		}
+		number, _ := r.FieldPos(0)
+		if len(fields) != strings.Count(head, ",")+1 {
+			f.mistake(number, fmt.Errorf("%d fields (want %q)", len(fields), head))
+			continue
+		}
+		line := ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
+		if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
+			line.Identity = inner[:len(inner)-1]
+		} else {
+			line.Values, err = splitValues(fields[1])
+		}
+		f.take(number, line, err)
+	}
 }
 
 // mistake notes what is wrong with a line.

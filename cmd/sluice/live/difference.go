@@ -63,8 +63,28 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 		return nil, console.Redis(err)
 	}
 	d := &difference{Changes: []change{}}
-	for i := range f.Contracts {
-		d.compare(&f.Contracts[i], found[i])
+	for i := range f.Contracts { // what is to be done for each; the time of an override that ends begins anew
+		wanted := &f.Contracts[i]
+		found := cmp.Or(found[i], &Override{})
+		same := found.Value == wanted.Value && (found.ForMicros > 0) == (wanted.Life > 0)
+		_, identity, _ := strings.Cut(wanted.Tag, "|")
+		c := change{Change: "changed", Rule: wanted.Rule, Identity: identity}
+		switch {
+		case same:
+			d.Same++
+		case found.Value == "":
+			c.Change = "added"
+			d.Added++
+		default:
+			d.Changed++
+		}
+		if !same {
+			c.Was, c.Setting = lastingFor(found.Value, found.ForMicros), lastingFor(wanted.Value, wanted.Life.Microseconds())
+			d.Changes = append(d.Changes, c)
+		}
+		if !same || wanted.Life > 0 {
+			d.writes = append(d.writes, wanted.Setting)
+		}
 	}
 	if !prune {
 		return d, nil
@@ -86,30 +106,6 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 		}
 	}
 	return d, nil
-}
-
-// compare notes what is to be done for one identity. The time of an override that ends begins anew.
-func (d *difference) compare(wanted *Contract, found *Override) {
-	found = cmp.Or(found, &Override{})
-	same := found.Value == wanted.Value && (found.ForMicros > 0) == (wanted.Life > 0)
-	_, identity, _ := strings.Cut(wanted.Tag, "|")
-	c := change{Change: "changed", Rule: wanted.Rule, Identity: identity}
-	switch {
-	case same:
-		d.Same++
-	case found.Value == "":
-		c.Change = "added"
-		d.Added++
-	default:
-		d.Changed++
-	}
-	if !same {
-		c.Was, c.Setting = lastingFor(found.Value, found.ForMicros), lastingFor(wanted.Value, wanted.Life.Microseconds())
-		d.Changes = append(d.Changes, c)
-	}
-	if !same || wanted.Life > 0 {
-		d.writes = append(d.writes, wanted.Setting)
-	}
 }
 
 // lastingFor is a setting, and that it ends.

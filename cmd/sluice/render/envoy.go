@@ -65,8 +65,25 @@ func Envoy(o *Options) (Result, error) {
 	t.Set(t.Fragment(admin.socketAddress()), "admin", "address")
 	setEndpoints(t, "upstream", upstream)
 	t.Set(t.Fragment(scalar(o.Wasm)), below(limiter, wasmFile...)...)
-	if len(nodes) > 0 {
-		setRedis(t, o, p, nodes)
+	if len(nodes) > 0 { // how Redis is reached and entered
+		cluster, sendsAuth := "redis", true
+		if o.Cluster { // then redis_proxy does
+			cluster, sendsAuth = "redis_nodes", false
+		}
+		p.connect("redis", sendsAuth)
+		servers := t.At(below(clusters, cluster)...)
+		setEndpoints(t, cluster, nodes...)
+		if o.TLS {
+			yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
+		}
+		switch {
+		case p.passwordEnv == "":
+		case sendsAuth:
+			variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
+			yamltree.Put(t.At(below(limiter, "vm_config")...), "environment_variables", variables)
+		default:
+			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, p))
+		}
 	}
 	var lines []string // as a block of text
 	for line := range strings.Lines(strings.Trim(string(p.text), "\r\n")) {
@@ -125,28 +142,6 @@ func setEndpoints(t *yamltree.Tree, cluster string, list ...address) {
 		fmt.Fprintf(&all, "- endpoint: {address: %s}\n", a.socketAddress())
 	}
 	t.Set(t.Fragment(all.String()), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
-}
-
-// setRedis sets how Redis is reached and entered.
-func setRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
-	cluster, sendsAuth := "redis", true
-	if o.Cluster { // then redis_proxy does
-		cluster, sendsAuth = "redis_nodes", false
-	}
-	p.connect("redis", sendsAuth)
-	servers := t.At(below(clusters, cluster)...)
-	setEndpoints(t, cluster, nodes...)
-	if o.TLS {
-		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
-	}
-	switch {
-	case p.passwordEnv == "":
-	case sendsAuth:
-		variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
-		yamltree.Put(t.At(below(limiter, "vm_config")...), "environment_variables", variables)
-	default:
-		yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, p))
-	}
 }
 
 // proxyAuth has Envoy's redis_proxy enter Redis.

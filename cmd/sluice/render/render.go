@@ -140,15 +140,9 @@ func Relay(o *Options) (Result, error) {
 		"http_filters", "envoy.filters.http.rbac", "typed_config", "rules", "policies", "limiters", "principals")
 	p := &plugin{user: o.User, passwordEnv: cmp.Or(o.PasswordEnv, defaultPasswordEnv)}
 	p.inClear = !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() })
-	relayRedis(t, o, p, nodes)
-	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
-	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: p.notes()}, err
-}
 
-// relayRedis sets how a relay reaches Redis, and enters it. Among several servers it asks the primary, as
-// deploy/relay/failover.yaml does; a Redis Cluster it follows as deploy/envoy/redis-cluster.yaml does.
-func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
+	// Among several servers it asks the primary, as deploy/relay/failover.yaml does; a Redis Cluster it follows as
+	// deploy/envoy/redis-cluster.yaml does.
 	servers := t.At(below(clusters, "redis")...)
 	setEndpoints(t, "redis", nodes...)
 	clearComments(servers, "name")
@@ -175,6 +169,9 @@ func relayRedis(t *yamltree.Tree, o *Options, p *plugin, nodes []address) {
 			yamltree.PutBefore(servers, "load_assignment", key, borrow(t, "relay/failover.yaml", key))
 		}
 	}
+	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
+	out, err := yamltree.Write(t)
+	return Result{YAML: out, Notes: p.notes()}, err
 }
 
 // clearComments drops what the shipped file says about a key.

@@ -236,7 +236,7 @@ func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
 		d.t.Fatal(err)
 	}
 	req.Use(d.compiled)
-	applied, _ := d.rules.Apply(req, &d.matcher)
+	applied, _, _ := d.rules.Apply(req, &d.matcher)
 	now, after := time.Now().UnixMicro(), map[string][]algo.State{}
 	admitted = true
 	for _, a := range applied {

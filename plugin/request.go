@@ -39,14 +39,7 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	if len(l.rules.OverHeaders) > 0 {
 		l.strip(q.ContextID)
 	}
-	var applied []rule.Applied
-	var exempt *rule.Rule
-	asking := rule.NotForQuota
-	if l.rules.AnswersQuota() {
-		applied, exempt, asking = l.rules.ApplyQuota(l.view.of(q.ContextID), &l.matcher)
-	} else {
-		applied, exempt = l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
-	}
+	applied, exempt, asking := l.rules.Apply(l.view.of(q.ContextID), &l.matcher)
 	if missing := l.matcher.Missing(); missing != nil {
 		l.vm.notices.sayOnce(logWarn, missingText(missing))
 	}

@@ -54,7 +54,7 @@ func charge(t testing.TB, client redis.Cmdable, plugin string, req *explain.Requ
 		t.Fatal(err)
 	}
 	var m rule.Matcher
-	applied, _ := set.Apply(req, &m)
+	applied, _, _ := set.Apply(req, &m)
 	for _, a := range applied {
 		if a.Rule.Name != name {
 			continue

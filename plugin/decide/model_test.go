@@ -354,7 +354,7 @@ func (w *world) exit(r *request) {
 
 // begin brings a request, of which no store was asked yet.
 func (w *world) begin(h headers) *Question {
-	applied, _ := w.rules.Apply(h, &w.matcher)
+	applied, _, _ := w.rules.Apply(h, &w.matcher)
 	w.nextID++
 	w.began++
 	q := w.worker.Question(w.nextID)

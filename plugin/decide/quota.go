@@ -7,7 +7,7 @@ import (
 
 // Requests for the quota, which Sluice answers itself. The question about one has the checks of the
 // rules that apply to it, as ever, and behind them those that report: what the caller has left of the
-// listed rules. Those have cost 0 and are of rules in shadow (rule.Set.ApplyQuota), so that they charge
+// listed rules. Those have cost 0 and are of rules in shadow (rule/quota.go), so that they charge
 // nothing, reject no request and are shown in no header; no layer but Redis, or the embedded store, answers
 // them. They are asked each time.
 

@@ -123,7 +123,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 		rules = append(rules, r)
 	}
 	var m Matcher
-	applied, _ := compile(t, rules...).Apply(get("/", "x-a", "3", "x-b", "4", "x-c", "5"), &m)
+	applied, _, _ := compile(t, rules...).Apply(get("/", "x-a", "3", "x-b", "4", "x-c", "5"), &m)
 	for i, want := range []int64{3, 4, 5} {
 		testenv.Same(t, fmt.Sprint("cost of rule ", i), applied[i].Costs[0], want)
 		testenv.Same(t, fmt.Sprint("limit of rule ", i), applied[i].Sizes[0].Units, want)

@@ -49,7 +49,7 @@ func TestUnitsAreOfARequest(t *testing.T) {
 		value string
 		want  int
 	}{{overlong, 1}, {"a", 0}, {overlong, 1}, {overlong[1:], 0}} {
-		applied, _ := set.Apply(get("/", "x-a", tt.value), &m)
+		applied, _, _ := set.Apply(get("/", "x-a", tt.value), &m)
 		testenv.Same(t, fmt.Sprint("rules that apply to bytes: ", len(tt.value)), len(applied), tt.want)
 	}
 }

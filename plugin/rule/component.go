@@ -107,7 +107,14 @@ func (m *Matcher) sourceOf(c *component) reading {
 		if !m.afford(len(r.value) * unitsToCount) {
 			return reading{state: tooLong}
 		}
-		r.value = leading(r.value, c.Segments)
+		for i, n := 1, c.Segments; i < len(r.value); i++ {
+			if r.value[i] != '/' {
+				continue
+			}
+			if n--; n == 0 || i == len(r.value)-1 { // without the slash that follows
+				r.value = r.value[:i]
+			}
+		}
 		return r
 	case config.FromHost:
 		return m.hostOf()

@@ -46,7 +46,7 @@ func TestValues(t *testing.T) {
 		{[]string{"x-team", long, "x-user", "b"}, []string{"%long", "%long"}, "[1 1 1]"},
 	} {
 		var m Matcher
-		applied, _ := set.Apply(get("/", append([]string{"x-org", "o"}, c.headers...)...), &m)
+		applied, _, _ := set.Apply(get("/", append([]string{"x-org", "o"}, c.headers...)...), &m)
 		a := applied[0]
 		testenv.Same(t, fmt.Sprintf("%.60q: costs", c.headers), fmt.Sprint(a.Costs), c.costs)
 		for i, want := range c.want {
@@ -63,7 +63,7 @@ func TestLongValues(t *testing.T) {
 	set := levelSet(t, levels)
 	var m Matcher
 	for _, n := range []int{199, 200, 201, 255, 256, 1000} {
-		applied, _ := set.Apply(get("/", "x-org", "o", "x-team", strings.Repeat("x", n)), &m)
+		applied, _, _ := set.Apply(get("/", "x-org", "o", "x-team", strings.Repeat("x", n)), &m)
 		values, _ := applied[0].Limits.ValuesOf(applied[0].Values, 1)
 		want := n
 		if n > maxIdentityBytes {
@@ -80,7 +80,7 @@ func TestParts(t *testing.T) {
 	names := map[string]bool{}
 	var m Matcher
 	for _, user := range []string{"a", "b", "a|b", ""} {
-		applied, _ := set.Apply(get("/", "x-org", "o", "x-team", "t", "x-user", user), &m)
+		applied, _, _ := set.Apply(get("/", "x-org", "o", "x-team", "t", "x-user", user), &m)
 		a := applied[0]
 		for i := range a.Limits.Parts {
 			part, applies := a.Name(&a.Limits.Parts[i], new([]byte))
@@ -103,9 +103,9 @@ func TestNoLevelIsLeft(t *testing.T) {
 	set := levelSet(t, `{"rules": [{"name": "r", "limits": [
 		{"name": "team", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]}]}]}`)
 	var m Matcher
-	applied, _ := set.Apply(get("/"), &m)
+	applied, _, _ := set.Apply(get("/"), &m)
 	testenv.Same(t, "rules that apply without a team", len(applied), 0)
-	applied, _ = set.Apply(get("/", "x-team", "a"), &m)
+	applied, _, _ = set.Apply(get("/", "x-team", "a"), &m)
 	testenv.Same(t, "rules that apply with one", len(applied), 1)
 }
 
@@ -129,7 +129,7 @@ func TestClasses(t *testing.T) {
 		{"/?a=" + strings.Repeat("x", 60_000) + "&class=critical", 5},
 	} {
 		var m Matcher
-		applied, _ := set.Apply(get(c.target), &m)
+		applied, _, _ := set.Apply(get(c.target), &m)
 		testenv.Same(t, fmt.Sprintf("percent for %.30s", c.target), applied[0].Sizes[0].Ceiling, c.want)
 	}
 }

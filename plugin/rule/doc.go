@@ -7,7 +7,7 @@
 // value for the request at hand.
 //
 //	set, err := rule.Compile(cfg)                  // once, at load
-//	applied, exempt := set.Apply(request, &matcher) // each request
+//	applied, exempt, asking := set.Apply(request, &matcher) // each request
 //
 // # What is read
 //

@@ -71,7 +71,7 @@ func TestExpressionsAreShared(t *testing.T) {
 	}
 	req := valued(map[string]string{"(e\n) == true": "\x01", "string(e\n)": "k"})
 	var m Matcher
-	if applied, _ := set.Apply(req, &m); len(applied) != 2 {
+	if applied, _, _ := set.Apply(req, &m); len(applied) != 2 {
 		t.Fatalf("%d rules apply, want 2", len(applied))
 	}
 	want := map[string]int{"(e\n) == true": 1, "string(e\n)": 1, "double(e\n)": 1}

@@ -127,7 +127,7 @@ func compile(t testing.TB, rules ...config.Rule) *Set {
 // tags are the tags of what applies to a request.
 func tags(s *Set, req Request) []string {
 	var m Matcher
-	applied, _ := s.Apply(req, &m)
+	applied, _, _ := s.Apply(req, &m)
 	var list []string
 	for _, a := range applied {
 		list = append(list, string(a.Tag))
@@ -139,7 +139,7 @@ func tags(s *Set, req Request) []string {
 func only(t testing.TB, r config.Rule, req Request) Applied {
 	t.Helper()
 	var m Matcher
-	applied, _ := compile(t, r).Apply(req, &m)
+	applied, _, _ := compile(t, r).Apply(req, &m)
 	if len(applied) != 1 {
 		t.Fatalf("%d rules apply, want 1", len(applied))
 	}

@@ -92,7 +92,7 @@ func TestDigestsAreKept(t *testing.T) {
 		var m Matcher
 		for i := range 20 * maxDigested {
 			value := strings.Repeat("x", i%300) + strconv.Itoa(i%(2*maxDigested)*(1+i%3))
-			applied, _ := set.Apply(get("/", "x-api-key", value), &m)
+			applied, _, _ := set.Apply(get("/", "x-api-key", value), &m)
 			for _, a := range applied {
 				want := sha(value)
 				if name == "keyed" || a.Rule.Name == "s" {

@@ -321,7 +321,7 @@ func TestMatch(t *testing.T) {
 		limiting, exempting := counted("r"), config.Rule{Name: "e", Exempt: true, Match: tt.match}
 		limiting.Match = tt.match
 		var m Matcher
-		_, exempt := compile(t, exempting).Apply(tt.req, &m)
+		_, exempt, _ := compile(t, exempting).Apply(tt.req, &m)
 		testenv.Same(t, tt.name+": a rule applies", len(tags(compile(t, limiting), tt.req)) == 1, tt.want != no)
 		testenv.Same(t, tt.name+": an exempt rule does", exempt != nil, tt.want == yes)
 	}

@@ -117,17 +117,3 @@ func (m *Matcher) hasControl() bool {
 	}
 	return false
 }
-
-// leading is the first n segments of a normalised path, without the slash that
-// follows them.
-func leading(path string, n int) string {
-	for i := 1; i < len(path); i++ {
-		if path[i] != '/' {
-			continue
-		}
-		if n--; n == 0 || i == len(path)-1 {
-			return path[:i]
-		}
-	}
-	return path
-}

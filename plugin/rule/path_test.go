@@ -150,8 +150,6 @@ func TestLeadingSegments(t *testing.T) {
 		{"/", 1, "/"},
 		{"*", 1, "*"},
 	} {
-		if got := leading(tt.path, tt.n); got != tt.want {
-			t.Errorf("leading(%q, %d) is %q, want %q", tt.path, tt.n, got, tt.want)
-		}
+		testenv.SameList(t, tt.path, tags(compile(t, counted("r", segments(tt.n))), get(tt.path)), []string{"r|" + tt.want})
 	}
 }

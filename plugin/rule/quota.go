@@ -64,21 +64,11 @@ func (s *Set) compileQuota(cfg *config.Config) {
 	}
 }
 
-// AnswersQuota reports whether the configuration has requests of one path answered with what the
-// caller has left.
+// applyQuota is Apply to a request for the quota. First the rules apply that are neither listed nor exempt,
+// then, if it is a GET or HEAD, the listed rules, at cost 0 and whatever their match is.
 //
-//go:inline
-func (s *Set) AnswersQuota() bool { return s.quota != nil }
-
-// ApplyQuota is Apply for a configuration that AnswersQuota. To a request for the quota first the rules apply
-// that are neither listed nor exempt, then, if it is a GET or HEAD, the listed rules, at cost 0 and whatever
-// their match is.
-func (s *Set) ApplyQuota(req Request, m *Matcher) (applied []Applied, exempt *Rule, asking Asking) {
-	m.reset(s, req)
-	if path := m.pathOf(); path.state != present || path.value != s.quota.path {
-		applied, exempt = s.apply(m)
-		return applied, exempt, NotForQuota
-	}
+//go:noinline
+func (s *Set) applyQuota(m *Matcher) (applied []Applied, exempt *Rule, asking Asking) {
 	for i := range s.compiled {
 		c := &s.compiled[i]
 		if s.quota.hides[i] || m.matches(&c.match) == pattern.No {

@@ -64,7 +64,7 @@ type Rule struct {
 	// Response is the answer to whom it rejects; nil: the configuration's.
 	Response *config.Response
 	Silent   bool // clients see nothing of its limits
-	// Reports: its checks say what a caller has left, charge nothing and reject no request: see ApplyQuota.
+	// Reports: its checks say what a caller has left, charge nothing and reject no request: see quota.go.
 	Reports bool
 }
 
@@ -136,18 +136,18 @@ type compiled struct {
 }
 
 // Apply returns the rules that apply to a request, in order, up to the first
-// exempt rule that matches, which is returned too. The result is valid until m's
-// next Apply.
+// exempt rule that matches, which is returned too, and whether the request is for
+// the quota. The result is valid until m's next Apply.
 //
 // Where a value is unknown, such as one that is too long to be looked at, so is whether a rule
 // matches: then it applies, and an exempt rule does not.
-func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule) {
+func (s *Set) Apply(req Request, m *Matcher) (applied []Applied, exempt *Rule, asking Asking) {
 	m.reset(s, req)
-	return s.apply(m)
-}
-
-//go:inline
-func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
+	if s.quota != nil {
+		if path := m.pathOf(); path.state == present && path.value == s.quota.path {
+			return s.applyQuota(m)
+		}
+	}
 	for i := range s.compiled {
 		c := &s.compiled[i]
 		found := m.matches(&c.match)
@@ -156,7 +156,7 @@ func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
 		}
 		if c.rule.Exempt {
 			if found == pattern.Yes && !m.hasControl() {
-				return m.applied, c.rule
+				return m.applied, c.rule, NotForQuota
 			}
 			continue
 		}
@@ -164,7 +164,7 @@ func (s *Set) apply(m *Matcher) (applied []Applied, exempt *Rule) {
 			m.applied = append(m.applied, a)
 		}
 	}
-	return m.applied, nil
+	return m.applied, nil, NotForQuota
 }
 
 // apply fills in an Applied for a rule that matches. The rule does not apply if

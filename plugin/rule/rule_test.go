@@ -34,7 +34,7 @@ func TestApplyInOrder(t *testing.T) {
 		{"exempt", get("/healthz/live", "x-api-key", "k"), []string{"first|"}, "health"},
 	} {
 		var m Matcher
-		applied, exempt := set.Apply(tt.req, &m)
+		applied, exempt, _ := set.Apply(tt.req, &m)
 		var got []string
 		for _, a := range applied {
 			got = append(got, string(a.Tag))
@@ -138,7 +138,7 @@ func TestEachThingIsReadOnce(t *testing.T) {
 	t.Parallel()
 	req := everything()
 	var m Matcher
-	if applied, _ := readEverything(t).Apply(req, &m); len(applied) != 3 {
+	if applied, _, _ := readEverything(t).Apply(req, &m); len(applied) != 3 {
 		t.Fatalf("%d rules apply, want 3", len(applied))
 	}
 	for name, n := range req.reads {
@@ -242,7 +242,7 @@ func TestApplyAllocatesNothing(t *testing.T) {
 	var m Matcher
 	var r Request = req
 	allocs := testing.AllocsPerRun(100, func() { set.Apply(r, &m) })
-	if applied, _ := set.Apply(r, &m); len(applied) != 3 {
+	if applied, _, _ := set.Apply(r, &m); len(applied) != 3 {
 		t.Fatalf("%d rules apply, want 3", len(applied))
 	}
 	if allocs != 0 {
@@ -257,20 +257,20 @@ func TestMatcherForgets(t *testing.T) {
 	large := readEverything(t)
 	var m Matcher
 	large.Apply(everything(), &m)
-	if applied, _ := small.Apply(get("/"), &m); len(applied) != 0 {
+	if applied, _, _ := small.Apply(get("/"), &m); len(applied) != 0 {
 		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
 	}
-	if applied, _ := large.Apply(everything(), &m); len(applied) != 3 {
+	if applied, _, _ := large.Apply(everything(), &m); len(applied) != 3 {
 		t.Errorf("%d rules apply, want 3", len(applied))
 	}
-	if applied, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
+	if applied, _, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
 		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
 	}
 	place := compile(t, counted("r", source(config.FromHost), source(config.FromPath)))
 	for _, want := range []string{"a", "b"} {
 		req := get("/" + want)
 		req.headers[2][1] = want
-		if applied, _ := place.Apply(req, &m); string(applied[0].Tag) != "r|"+want+"|/"+want {
+		if applied, _, _ := place.Apply(req, &m); string(applied[0].Tag) != "r|"+want+"|/"+want {
 			t.Errorf("tag is %q of %q", applied[0].Tag, want)
 		}
 	}
@@ -300,7 +300,7 @@ func FuzzApply(f *testing.F) {
 			},
 		}
 		var m Matcher
-		applied, _ := set.Apply(req, &m)
+		applied, _, _ := set.Apply(req, &m)
 		for _, a := range applied {
 			_, identity, _ := strings.Cut(string(a.Tag), "|")
 			if len(identity) > maxIdentityBytes || strings.ContainsAny(identity, "{} \n\x00") {

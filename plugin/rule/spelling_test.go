@@ -154,7 +154,7 @@ func TestUnknownValues(t *testing.T) {
 	byPlan.Cost = config.Amount{Header: "x-cost", Default: 3, Max: 50}
 	set := compile(t, byPlan)
 	var m Matcher
-	applied, _ := set.Apply(twice, &m)
+	applied, _, _ := set.Apply(twice, &m)
 	testenv.Same(t, "rules that apply", len(applied), 1)
 	testenv.Same(t, "the tier is the first that has limits", applied[0].Limits, set.LimitSets[0])
 	testenv.Same(t, "the cost is the largest", applied[0].Cost, 50)
@@ -165,7 +165,7 @@ func TestUnknownValues(t *testing.T) {
 		Source: plan, Values: []config.Class{{Value: "pro", Percent: 100}, {Value: "free", Percent: 20}}, Default: "pro",
 	}
 	set = compile(t, sized)
-	applied, _ = set.Apply(twice, &m)
+	applied, _, _ = set.Apply(twice, &m)
 	testenv.Same(t, "the limit is its default", applied[0].Sizes[0].Units, 10)
 	testenv.Same(t, "the class is the lowest", applied[0].Sizes[0].Ceiling, 20)
 
@@ -174,7 +174,7 @@ func TestUnknownValues(t *testing.T) {
 			r := counted("r")
 			r.Match = match
 			testenv.SameList(t, "a rule applies", tags(compile(t, r), twice), []string{"r|"})
-			_, exempt := compile(t, config.Rule{Name: "e", Exempt: true, Match: match}).Apply(twice, &m)
+			_, exempt, _ := compile(t, config.Rule{Name: "e", Exempt: true, Match: match}).Apply(twice, &m)
 			testenv.Same(t, "no rule exempts", exempt, nil)
 		}
 	}
@@ -206,7 +206,7 @@ func TestControlsAreNotExempt(t *testing.T) {
 			{"/a\x01b", false},
 		} {
 			var m Matcher
-			_, exempt := set.Apply(get(tt.target), &m)
+			_, exempt, _ := set.Apply(get(tt.target), &m)
 			testenv.Same(t, tt.target+" is exempt", exempt != nil, tt.want)
 		}
 	}

@@ -34,7 +34,7 @@ const (
 // units returns what the one applying rule admits per second.
 func units(s *Set, req Request) int64 {
 	var m Matcher
-	applied, _ := s.Apply(req, &m)
+	applied, _, _ := s.Apply(req, &m)
 	switch {
 	case len(applied) == 0:
 		return noRule

@@ -213,7 +213,7 @@ func TestRoutes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var m rule.Matcher
-			applied, _ := set.Apply(r, &m)
+			applied, _, _ := set.Apply(r, &m)
 			var got []string
 			for _, a := range applied {
 				got = append(got, a.Rule.Name)

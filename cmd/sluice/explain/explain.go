@@ -77,11 +77,7 @@ func Under(contracts map[string]string, cfg *config.Config, req *Request) ([]Rul
 	req.Strip(set)
 	e := explanation{cfg: cfg, set: set, req: req, contracts: contracts}
 	var m rule.Matcher
-	if set.AnswersQuota() {
-		e.applied, e.exempt, e.asking = set.ApplyQuota(req, &m)
-	} else {
-		e.applied, e.exempt = set.Apply(req, &m)
-	}
+	e.applied, e.exempt, e.asking = set.Apply(req, &m)
 	var all []Rule
 	for i := range cfg.Rules {
 		one, err := e.rule(&cfg.Rules[i])

@@ -119,7 +119,7 @@ func (p *prober) apply(r config.Rule) []rule.Applied {
 	}
 	var m rule.Matcher
 	p.req.failed = nil
-	applied, _ := set.Apply(p.req, &m)
+	applied, _, _ := set.Apply(p.req, &m)
 	return applied
 }
 

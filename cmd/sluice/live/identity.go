@@ -136,7 +136,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 	isSource := func(c config.Component) bool { return same(&c, &tiers.Source) }
 	if tier == "" && req != nil && slices.ContainsFunc(id.Rule.Key, isSource) {
 		var m rule.Matcher
-		if applied, _ := set.Apply(req, &m); len(applied) == 1 {
+		if applied, _, _ := set.Apply(req, &m); len(applied) == 1 {
 			tier = explain.TierOf(tiers, applied[0].Limits)
 		}
 	}
@@ -220,7 +220,7 @@ func (t *Tagger) request(values []string) (req *explain.Request, tag []byte, err
 	if req, err = request(t.Rule, values); err != nil {
 		return nil, nil, err
 	}
-	applied, _ := t.set.Apply(req, &t.matcher)
+	applied, _, _ := t.set.Apply(req, &t.matcher)
 	if len(applied) == 0 {
 		return nil, nil, fmt.Errorf("these values make no %s (want %s)", t.makes, wanted(valued(t.Rule.Key)))
 	}

@@ -101,11 +101,11 @@ func (l *Log) Suggest(
 			samples = append(samples, r.http)
 		}
 		r.http.Use(compiledWith)
-		applied, _ := rules.Apply(r.http, &m)
+		applied, _, _ := rules.Apply(r.http, &m)
 		for i := range applied {
 			a := &applied[i]
 			_, identity, _ := strings.Cut(string(a.Tag), "|")
-			if a.Rule.Name != q.Rule || a.Limits == nil || slices.Contains(q.Without, identity) {
+			if a.Rule.Name != q.Rule || a.Limits == nil || a.Rule.Reports || slices.Contains(q.Without, identity) {
 				continue
 			}
 			if identities[a.Limits] == nil {

@@ -152,12 +152,7 @@ func (k *worker) now() decide.Time {
 func (k *worker) arrive(r *request) {
 	r.http.Use(k.world.options.Expressions)
 	r.http.Strip(k.world.rules)
-	applied, asking, rules := []rule.Applied(nil), rule.NotForQuota, k.world.rules
-	if rules.AnswersQuota() {
-		applied, _, asking = rules.ApplyQuota(r.http, &k.world.matcher)
-	} else {
-		applied, _ = rules.Apply(r.http, &k.world.matcher)
-	}
+	applied, _, asking := k.world.rules.Apply(r.http, &k.world.matcher)
 	k.begun++
 	q := k.decides.Question(k.begun)
 	r.question, k.waiting[k.begun] = q, r

@@ -55,7 +55,8 @@ func readSettle(v value) *Settle {
 		s.MissingCost = missing.readObject(missingFields).number("cost")
 		if !o.has("cost") {
 			missing.mistake(
-				`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`)
+				`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`,
+			)
 		}
 	}
 	return s

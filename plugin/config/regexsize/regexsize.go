@@ -56,7 +56,8 @@ func Check(text string) error {
 	}
 	if deepest > maxGroups {
 		return BoundError(message.Sprintf(
-			"the regular expression nests too deep (want at most %d levels of groups)", maxGroups))
+			"the regular expression nests too deep (want at most %d levels of groups)", maxGroups,
+		))
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

@@ -183,7 +183,8 @@ func (w *client) called(index int) {
 	}
 	rejected := slices.ContainsFunc(w.checks, func(h heard) bool { return h.at != 0 && !h.allowed && !h.expired })
 	for i := range w.checks {
-		if h := &w.checks[i]; w.gives && h.allowed && !h.given && (h.expired || rejected) {
+		h := &w.checks[i]
+		if due := h.expired || rejected; w.gives && due && h.allowed && !h.given {
 			h.given = true
 			w.rig.conn.Refund(w.charged(i), w.rig.now)
 		}

@@ -325,9 +325,10 @@ func (c *conversation) without(tag string, do func()) {
 	before := len(c.events)
 	do()
 	c.events = append(c.events[:before], slices.DeleteFunc(c.events[before:], func(event string) bool {
-		check := strings.HasPrefix(event, "check") && (strings.HasSuffix(event, " "+tag) || strings.Contains(event, "{"+tag+"}"))
-		heard := strings.HasPrefix(event, tag+" allowed") || strings.HasPrefix(event, tag+" failed")
-		return check || heard || event == "after 10ms" || event == "counts error_reply"
+		_, of, isCheck := strings.Cut(event, "check ")
+		isCheck = isCheck && (strings.HasSuffix(of, tag) || strings.Contains(of, "{"+tag+"}"))
+		isHeard := strings.HasPrefix(event, tag+" ")
+		return isCheck || isHeard || event == "after 10ms" || event == "counts error_reply"
 	})...)
 }
 

@@ -392,18 +392,27 @@ func TestSchema(t *testing.T) {
 		"a relay that anybody may ask": {
 			meshtest.Values{"component": "relay", "relay": meshtest.Values{"image": "e"}}, "allow",
 		},
-		"a relay without an Envoy":    {meshtest.Values{"component": "relay", "platform": "kubernetes"}, "image"},
-		"a limiter of no mesh":        {meshtest.Values{"platform": "kubernetes"}, "platform"},
-		"a cluster for Envoy Gateway": {clusterAtGateway, "cluster"},
-		"strict HTTP at a waypoint":   {targeted("strictHTTP"), "select pods by labels"},
-		"a log at a waypoint":         {targeted("accessLog"), "accessLogFormat in the mesh's configuration"},
-		"a bootstrap at a waypoint":   {targeted("bootstrap"), "take the metric_relabel_configs"},
-		"strict HTTP of a relay":      {strictRelay, "set it in the limiters' values"},
+		"a relay that allows everybody": {relayAllowing("istio", "*"), "/relay/allow/0"},
+		"a relay of all namespaces":     {relayAllowing("envoy-gateway", "team-*"), "/relay/allow/0"},
+		"a relay without an Envoy":      {meshtest.Values{"component": "relay", "platform": "kubernetes"}, "image"},
+		"a limiter of no mesh":          {meshtest.Values{"platform": "kubernetes"}, "platform"},
+		"a cluster for Envoy Gateway":   {clusterAtGateway, "cluster"},
+		"strict HTTP at a waypoint":     {targeted("strictHTTP"), "select pods by labels"},
+		"a log at a waypoint":           {targeted("accessLog"), "accessLogFormat in the mesh's configuration"},
+		"a bootstrap at a waypoint":     {targeted("bootstrap"), "take the metric_relabel_configs"},
+		"strict HTTP of a relay":        {strictRelay, "set it in the limiters' values"},
 	} {
 		_, err := meshtest.Template(t, "n", c.values)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.says)
 		}
+	}
+}
+
+// relayAllowing is a relay that these may ask.
+func relayAllowing(platform string, who ...any) meshtest.Values {
+	return meshtest.Values{
+		"component": "relay", "platform": platform, "relay": meshtest.Values{"image": "e", "allow": who},
 	}
 }
 

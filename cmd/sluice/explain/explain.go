@@ -112,7 +112,8 @@ func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
 	if n := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name }); n >= 0 {
 		a = &e.applied[n]
 	}
-	isListed := e.cfg.Quota != nil && slices.ContainsFunc(e.cfg.Quota.Rules, func(i int) bool { return &e.cfg.Rules[i] == c })
+	isListed := e.cfg.Quota != nil &&
+		slices.ContainsFunc(e.cfg.Quota.Rules, func(i int) bool { return &e.cfg.Rules[i] == c })
 	switch {
 	case c.Mode == config.Off:
 		out.Why = "its mode is off"

@@ -84,7 +84,8 @@ var answers = []struct {
 		by(allowed(perUser, 20, 0), rejected(hourly, 0, 3500e6, 2_000_001), rejected(fast, 1, 250_000, 10)), 429,
 		x(1000, 0, 3500, draft(`"per-user";q=20;w=2, "hourly";q=1000;w=3600, "fast";q=5;w=1`,
 			`"per-user";r=20;t=2, "hourly";r=0;t=3, "fast";r=1;t=1`, "retry-after: 3", isProblem)...),
-		"Limit exceeded: hourly, fast. Retry after 3 seconds.", []string{"hourly", "fast"},
+		"Limit exceeded: hourly, fast. Retry after 3 seconds.",
+		[]string{"hourly", "fast"},
 		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 			`"title":"Too Many Requests","status":429,` +
 			`"detail":"Limit exceeded: hourly, fast. Retry after 3 seconds.",` +
@@ -94,43 +95,58 @@ var answers = []struct {
 	{
 		"slots", shows, by(rejected(slots, 0, 0, 1e6)), 429,
 		x(20, 0, 0, draft(`"chat";q=20;qu="concurrent-requests"`, `"chat";r=0`, "retry-after: 1", isProblem)...),
-		"Limit exceeded: chat. Retry after 1 second.", []string{"chat"}, "",
+		"Limit exceeded: chat. Retry after 1 second.",
+		[]string{"chat"},
+		"",
 	},
 	{
 		"a cost above the slots", shows, by(rejected(slots, 0, 0, algo.Never)), 429,
 		x(20, 0, 0, draft(`"chat";q=20;qu="concurrent-requests"`, `"chat";r=0`, isProblem)...),
 		"Limit exceeded: chat. The request costs more than can be allowed at once, so waiting does not help.",
-		[]string{"chat"}, "",
+		[]string{"chat"},
+		"",
 	},
 	{
-		"a name in quotes", config.Config{Headers: xOnly}, by(rejected(quoted, 0, 1, 2e6)), 429,
-		x(5, 0, 1, "retry-after: 2", isProblem), `Limit exceeded: a "b". Retry after 2 seconds.`, []string{`a "b"`}, "",
+		"a name in quotes",
+		config.Config{Headers: xOnly},
+		by(rejected(quoted, 0, 1, 2e6)), 429,
+		x(5, 0, 1, "retry-after: 2", isProblem), `Limit exceeded: a "b". Retry after 2 seconds.`,
+		[]string{`a "b"`},
+		"",
 	},
 	{
-		"told as Envoy's own filter tells", config.Config{EnvoyRateLimited: true}, quick, 429,
-		[]string{"retry-after: 1", "x-envoy-ratelimited: true", isProblem}, quickly, isFast, "",
+		"told as Envoy's own filter tells",
+		config.Config{EnvoyRateLimited: true},
+		quick, 429,
+		[]string{"retry-after: 1", "x-envoy-ratelimited: true", isProblem},
+		quickly, isFast, "",
 	},
 
 	// A configured response replaces what it gives.
 	{
 		"response of the design", responding(ofDesign), quick, 429,
-		[]string{"retry-after: 1", "content-type: application/json", "x-reason: quota"}, quickly, nil, ofDesign.Body,
+		[]string{"retry-after: 1", "content-type: application/json", "x-reason: quota"},
+		quickly, nil, ofDesign.Body,
 	},
 	{
 		"status only", responding(config.Response{Status: 503}), quick, 503,
-		[]string{"retry-after: 1", isProblem}, quickly, isFast, "",
+		[]string{"retry-after: 1", isProblem},
+		quickly, isFast, "",
 	},
 	{
 		"body only", responding(config.Response{Status: 429, HasBody: true, Body: "no"}), quick, 429,
-		[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"}, quickly, nil, "no",
+		[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
+		quickly, nil, "no",
 	},
 	{
 		"type only", responding(config.Response{Status: 429, ContentType: "application/json"}), quick, 429,
-		[]string{"retry-after: 1", "content-type: application/json"}, quickly, isFast, "",
+		[]string{"retry-after: 1", "content-type: application/json"},
+		quickly, isFast, "",
 	},
 	{
 		"headers only", responding(config.Response{Status: 429, Headers: [][2]string{{"b", "2"}, {"a", "1"}}}), quick, 429,
-		[]string{"retry-after: 1", isProblem, "b: 2", "a: 1"}, quickly, isFast, "",
+		[]string{"retry-after: 1", isProblem, "b: 2", "a: 1"},
+		quickly, isFast, "",
 	},
 
 	// A block names no policy, and a configured response stands in its place, too.
@@ -159,17 +175,22 @@ var answers = []struct {
 	},
 	{
 		"a block with a response", responding(config.Response{Status: 418, Body: "no", HasBody: true}),
-		blocks(1e6, blocked(hourly, 1e6)), 418, []string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
+		blocks(1e6, blocked(hourly, 1e6)), 418,
+		[]string{"retry-after: 1", "content-type: text/plain; charset=utf-8"},
 		"Blocked. Retry after 1 second.", nil, "no",
 	},
 	{
-		"a limit beside a block", config.Config{}, by(rejected(fast, 0, 1e6, 1e6), blocked(hourly, 5e6)), 429,
-		[]string{"retry-after: 5", isProblem}, "Limit exceeded: fast. Retry after 5 seconds.", isFast, "",
+		"a limit beside a block",
+		config.Config{},
+		by(rejected(fast, 0, 1e6, 1e6), blocked(hourly, 5e6)), 429,
+		[]string{"retry-after: 5", isProblem},
+		"Limit exceeded: fast. Retry after 5 seconds.", isFast, "",
 	},
 
 	// Clients see nothing of a rule with "headers": false but Retry-After.
 	{
-		"silent", shows, by(rejected(silent(fast), 0, 1, 1)), 429, []string{"retry-after: 1", isProblem},
+		"silent", shows, by(rejected(silent(fast), 0, 1, 1)), 429,
+		[]string{"retry-after: 1", isProblem},
 		"Limit exceeded. Retry after 1 second.", nil, "",
 	},
 	{
@@ -180,18 +201,26 @@ var answers = []struct {
 	{
 		"silent, beside one that rejects", shows, by(rejected(hourly, 0, 5e6, 5e6), rejected(silent(fast), 0, 9e6, 9e6)), 429,
 		x(1000, 0, 5, draft(`"hourly";q=1000;w=3600`, `"hourly";r=0;t=5`, "retry-after: 9", isProblem)...),
-		"Limit exceeded: hourly. Retry after 9 seconds.", []string{"hourly"}, "",
+		"Limit exceeded: hourly. Retry after 9 seconds.",
+		[]string{"hourly"},
+		"",
 	},
 	{
 		"a silent block", shows,
-		Rejection{Limits: []Limit{blocked(silent(fast), 1)}, Blocked: true, LeftMicros: 1, Silent: true}, 429,
-		[]string{"retry-after: 1", isProblem}, "Blocked. Retry after 1 second.", nil, "",
+		Rejection{Limits: []Limit{blocked(silent(fast), 1)}, Blocked: true, LeftMicros: 1, Silent: true},
+		429,
+		[]string{"retry-after: 1", isProblem},
+		"Blocked. Retry after 1 second.", nil, "",
 	},
 
 	// The 503 of a failure is never replaced.
 	{
-		"undecided", config.Config{Headers: both, Response: &ofDesign}, Rejection{Undecided: true}, 503,
-		[]string{"retry-after: 1", isProblem}, denyDetail, nil, "",
+		"undecided",
+		config.Config{Headers: both, Response: &ofDesign},
+		Rejection{Undecided: true},
+		503,
+		[]string{"retry-after: 1", isProblem},
+		denyDetail, nil, "",
 	},
 }
 

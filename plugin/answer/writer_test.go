@@ -106,17 +106,23 @@ var shown = []struct {
 	{"draft", draftOnly, some, Upstream{}, draft(`"per-user";q=20;w=2`, `"per-user";r=19;t=2`)},
 	{"both", both, some, Upstream{}, x(20, 19, 1, draft(`"per-user";q=20;w=2`, `"per-user";r=19;t=2`)...)},
 	{
-		"several", both, []Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)},
-		Upstream{}, x(5, 4, 1, draft(`"hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
+		"several", both,
+		[]Limit{allowed(hourly, 999, 3600e6), allowed(fast, 4, 250_000), allowed(global, 4999, 200)},
+		Upstream{},
+		x(5, 4, 1, draft(`"hourly";q=1000;w=3600, "fast";q=5;w=1, "global";q=5000;w=1`,
 			`"hourly";r=999;t=3600, "fast";r=4;t=1, "global";r=4999;t=1`)...),
 	},
 	{
-		"a calendar's window", draftOnly, []Limit{calendarDay(25 * 3600e6)},
-		Upstream{}, draft(`"daily";q=5;w=90000`, `"daily";r=4;t=3600`),
+		"a calendar's window", draftOnly,
+		[]Limit{calendarDay(25 * 3600e6)},
+		Upstream{},
+		draft(`"daily";q=5;w=90000`, `"daily";r=4;t=3600`),
 	},
 	{
-		"slots", both, []Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)},
-		Upstream{}, x(20, 3, 0, draft(`"chat";q=20;qu="concurrent-requests", "global";q=5000;w=1`,
+		"slots", both,
+		[]Limit{allowed(slots, 3, 0), allowed(global, 4999, 200)},
+		Upstream{},
+		x(20, 3, 0, draft(`"chat";q=20;qu="concurrent-requests", "global";q=5000;w=1`,
 			`"chat";r=3, "global";r=4999;t=1`)...),
 	},
 	{"none configured", config.Headers{}, some, Upstream{}, nil},
@@ -130,36 +136,47 @@ var shown = []struct {
 	// An upstream that rejected the request by limits of its own keeps what it says.
 	{
 		"no limits of the upstream's", both, last,
-		Upstream{}, x(1000, 1, 1, draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`)...),
+		Upstream{},
+		x(1000, 1, 1, draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`)...),
 	},
 	{
 		"the upstream's X-RateLimit", both, last,
-		Upstream{XRateLimit: true}, draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`),
+		Upstream{XRateLimit: true},
+		draft(`"hourly";q=1000;w=3600`, `"hourly";r=1;t=1`),
 	},
 	{
-		"the upstream's lists", both, last, Upstream{Policy: `"inner";q=5;w=1`, Limit: `"inner";r=0;t=9`},
+		"the upstream's lists", both, last,
+		Upstream{Policy: `"inner";q=5;w=1`, Limit: `"inner";r=0;t=9`},
 		x(1000, 1, 1, draft(`"inner";q=5;w=1, "hourly";q=1000;w=3600`, `"inner";r=0;t=9, "hourly";r=1;t=1`)...),
 	},
 
 	// A limit whose size came with the request is shown as it is for this request, and nearness is of that.
 	{
-		"sized", both, []Limit{sized(perUser, small, 3)},
-		Upstream{}, x(4, 3, 1, draft(`"per-user";q=4;w=2`, `"per-user";r=3;t=2`)...),
+		"sized", both,
+		[]Limit{sized(perUser, small, 3)},
+		Upstream{},
+		x(4, 3, 1, draft(`"per-user";q=4;w=2`, `"per-user";r=3;t=2`)...),
 	},
 	{
-		"nearer than its label is", both, []Limit{allowed(fast, 4, 1e6), sized(perUser, small, 3)}, Upstream{},
+		"nearer than its label is", both,
+		[]Limit{allowed(fast, 4, 1e6), sized(perUser, small, 3)},
+		Upstream{},
 		x(4, 3, 1, draft(`"fast";q=5;w=1, "per-user";q=4;w=2`, `"fast";r=4;t=1, "per-user";r=3;t=2`)...),
 	},
 	{
-		"a size of 0", both, []Limit{allowed(fast, 1, 1e6), sized(perUser, none, 0)}, Upstream{},
+		"a size of 0", both,
+		[]Limit{allowed(fast, 1, 1e6), sized(perUser, none, 0)},
+		Upstream{},
 		x(0, 0, 1, draft(`"fast";q=5;w=1, "per-user";q=0;w=60`, `"fast";r=1;t=1, "per-user";r=0`)...),
 	},
 
 	// Clients see nothing of a rule with "headers": false.
 	{"silent", both, []Limit{allowed(silent(fast), 1, 1e6)}, Upstream{}, nil},
 	{
-		"silent, beside another rule", both, []Limit{allowed(silent(fast), 0, 1e6), allowed(hourly, 9, 5e6)},
-		Upstream{}, x(1000, 9, 5, draft(`"hourly";q=1000;w=3600`, `"hourly";r=9;t=5`)...),
+		"silent, beside another rule", both,
+		[]Limit{allowed(silent(fast), 0, 1e6), allowed(hourly, 9, 5e6)},
+		Upstream{},
+		x(1000, 9, 5, draft(`"hourly";q=1000;w=3600`, `"hourly";r=9;t=5`)...),
 	},
 }
 

@@ -95,8 +95,12 @@ func TestWhatDoesNotCompile(t *testing.T) {
 		rule config.Rule
 		want string // after the rule's place
 	}{
-		{inMatch, "it is bad"}, {inNot, "it is bad"}, {inCost, "it is bad"}, {inLimit, "it is bad"},
-		{tiered(byExpression("bad"), ""), "it is bad"}, {counted("r", byExpression("bad")), "it is bad"},
+		{inMatch, "it is bad"},
+		{inNot, "it is bad"},
+		{inCost, "it is bad"},
+		{inLimit, "it is bad"},
+		{tiered(byExpression("bad"), ""), "it is bad"},
+		{counted("r", byExpression("bad")), "it is bad"},
 		{unread, "error parsing regexp"},
 		{unknown, `limits[0].timezone: "Europe/Nowhere" is not a time zone`},
 		{unlimited, "algorithm 0 (want 1 to 7)"},

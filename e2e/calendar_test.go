@@ -90,3 +90,24 @@ func TestCalendarByRedisClock(t *testing.T) {
 		}
 	}
 }
+
+// TestCookbookMonths: the recipe, on a day of the month on which no window begins, and
+// on the clock that says so.
+func TestCookbookMonths(t *testing.T) {
+	t.Parallel()
+	begins, _ := berlin(t)
+	server := redistest.Start(t)
+	noon := time.Date(begins.Year(), 2, 28, 12, 0, 0, 0, begins.Location()) // its last day: the month begins
+	clock := newRedisClock(t, server.Addr, noon)
+	recipe := strings.Replace(cookbook(t, "Quotas by the month"), `"redis": {"cluster": "redis"},`, patient, 1)
+	e := start(t, recipe, envoytest.Options{Redis: []string{clock.wire.addr}})
+	r := get(t, e.URL, "x-api-key: a")
+	for name, want := range map[string]string{
+		"ratelimit-policy": `"monthly";q=100000;w=2674800, "daily";q=10000;w=86400`, // 31 days, one of them of 23 hours
+		"ratelimit":        `"monthly";r=99999;t=2631600, "daily";r=9999;t=43200`,
+	} {
+		if got := r.header.Get(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -209,4 +211,38 @@ func (m *manyContracts) calls(what string, user, want int) {
 	before := m.s.evals(m.t)
 	get(m.t, m.s.URL, "x-user: "+m.name(user))
 	testenv.Same(m.t, what+": calls", m.s.evals(m.t)-before, want)
+}
+
+// twoEnvoys are two Envoys of two workers each on one Redis.
+type twoEnvoys struct {
+	t      *testing.T
+	client redis.UniversalClient
+	both   [2]*setting
+}
+
+// onEachRedis runs a test on a Redis, and on a Redis Cluster behind redis_proxy.
+func onEachRedis(t *testing.T, plugin string, test func(t *testing.T, e *twoEnvoys)) {
+	t.Helper()
+	t.Run("one Redis", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		e := &twoEnvoys{t: t, client: server.Client()}
+		for i := range e.both {
+			e.both[i] = start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Workers: 2})
+		}
+		test(t, e)
+	})
+	t.Run("Redis Cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3)
+		e := &twoEnvoys{t: t, client: cluster.Client()}
+		for i := range e.both {
+			e.both[i] = start(t, plugin, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Workers: 2})
+		}
+		test(t, e)
+	})
+}
+
+func (e *twoEnvoys) urls(path string) []string {
+	return []string{e.both[0].URL + path, e.both[1].URL + path}
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,4 +228,52 @@ func leaveEarly(t *testing.T, s *setting, path string, headers ...string) {
 	if err := <-read; err == nil {
 		t.Fatal("the answer came before the client had left")
 	}
+}
+
+// rest has the units left of all limits, as a request that costs nothing learns.
+func rest(t *testing.T, url string, headers ...string) string {
+	t.Helper()
+	r := get(t, url, append(headers, "x-cost: 0")...)
+	return resetMember.ReplaceAllString(r.header.Get("ratelimit"), "")
+}
+
+var resetMember = regexp.MustCompile(`;t=\d+`)
+
+// inFlight is requests whose answers wait until the test lets them go.
+type inFlight struct {
+	s       *setting
+	let     chan struct{}
+	group   sync.WaitGroup
+	waiting atomic.Int64
+}
+
+func newInFlight(s *setting) *inFlight {
+	f := &inFlight{s: s, let: make(chan struct{})}
+	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("x-wait") != "" {
+			f.waiting.Add(1)
+			select {
+			case <-f.let:
+			case <-r.Context().Done():
+			}
+		}
+		obedient(w, r)
+	}))
+	return f
+}
+
+// send sends a request, and returns when the upstream has it.
+func (f *inFlight) send(t *testing.T, headers ...string) {
+	t.Helper()
+	before := f.waiting.Load()
+	f.group.Go(func() { get(t, f.s.URL, append(headers, "x-wait: yes")...) })
+	testenv.Wait(t, patience, func() error {
+		return atLeast(int(f.waiting.Load()-before), 1, "requests with the upstream")
+	})
+}
+
+// finish lets all answers go.
+func (f *inFlight) finish() {
+	close(f.let)
+	f.group.Wait()
 }

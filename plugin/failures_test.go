@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -116,16 +117,23 @@ func (w *worker) replied(config, reply string) *exchange {
 	return x
 }
 
+// Every cause is counted under its name, and what becomes of the request under the mode.
 func TestFailureModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct {
-		name string
-		want result
-		body string // is part of it
+		name, outcome string // the outcome's name in metrics
+		want          result
+		body          string // is part of it
 	}{
-		{name: "allow", want: result{Status: 200, Outcome: "failed:allow"}},
-		{name: "deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1}, body: "#temporary-reduced-capacity"},
-		{name: "local", want: result{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600}},
+		{name: "allow", outcome: "failed_allow", want: result{Status: 200, Outcome: "failed:allow"}},
+		{
+			name: "deny", outcome: "failed_deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1},
+			body: "#temporary-reduced-capacity",
+		},
+		{
+			name: "local", outcome: "local_allowed",
+			want: result{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600},
+		},
 	} {
 		for _, c := range causes {
 			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
@@ -136,6 +144,11 @@ func TestFailureModes(t *testing.T) {
 						t.Errorf("body %s, want type %s", x.local().Body, mode.body)
 					}
 					w.expect("a request", x.end(), mode.want)
+					w.loaded[0].flush()
+					got, requests := w.stats(), int64(1+c.before)
+					testenv.Same(t, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
+					testenv.Same(t, "requests", got["outcome."+mode.outcome+".requests_total"], requests)
+					testenv.Same(t, "requests of the rule", got["rule.a.outcome."+mode.outcome+".rule_requests_total"], requests)
 				})
 			})
 		}

@@ -8,32 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// Every cause of a failure is counted under its name, and what becomes of the
-// request under the mode.
-func TestMetricsOfFailures(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []struct{ name, outcome string }{
-		{name: "allow", outcome: "failed_allow"},
-		{name: "deny", outcome: "failed_deny"},
-		{name: "local", outcome: "local_allowed"},
-	} {
-		for _, c := range causes {
-			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
-				t.Parallel()
-				eachWorld(t, func(t *testing.T, w *worker) {
-					c.fail(w, failing(mode.name, c.failure)).end()
-					w.loaded[0].flush()
-					got := w.stats()
-					requests := int64(1 + c.before)
-					testenv.Same(w.t, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
-					testenv.Same(w.t, "requests", got["outcome."+mode.outcome+".requests_total"], requests)
-					testenv.Same(w.t, "requests of the rule", got["rule.a.outcome."+mode.outcome+".rule_requests_total"], requests)
-				})
-			})
-		}
-	}
-}
-
 // The breaker's state is that of all workers, an outage is counted once, and a
 // worker whose configuration is closed takes its part with it.
 func TestMetricsOfBreaker(t *testing.T) {

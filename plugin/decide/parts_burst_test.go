@@ -95,3 +95,21 @@ func TestOverdueOver(t *testing.T) {
 		testenv.Same(t, name+": the second", w.end(second).Outcome.Metric(), answer.Limited.Metric())
 	}
 }
+
+// TestOverdueRejectedIsLentNothing: what another rule's identity has left is lent to those that go on.
+func TestOverdueRejectedIsLentNothing(t *testing.T) {
+	t.Parallel()
+	w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+		{"name": "user", "key": [{"header": "x-user"}],
+			"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"}]},
+		{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
+	w.steady = true
+	w.stores.burst.begin()
+	from := func(user string) *Question { return w.begin(headers{"x-user": user}) }
+	ann, bob, heard := from("ann"), from("bob"), from("ann")
+	used, oneLeft := says(false, 0, 5e6), says(true, 1, 0)
+	w.stores.burst.hear(&heard.Checks[0], &used, false, w.now.SteadyMicros)
+	w.stores.burst.hear(&heard.Checks[1], &oneLeft, false, w.now.SteadyMicros)
+	testenv.Same(t, "ann", w.end(ann).Outcome.Metric(), answer.Limited.Metric())
+	testenv.Same(t, "bob", w.end(bob).Outcome.Metric(), answer.FailedAllow.Metric())
+}

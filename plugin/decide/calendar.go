@@ -56,6 +56,16 @@ func (c *calendars) sizes(set rule.LimitSetID, micros int64) []algo.Size {
 	return sizes
 }
 
+// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has never
+// told its time.
+func (w *Worker) GuessesTime() bool {
+	if !w.stores.calendars.some || w.stores.alone() {
+		return false
+	}
+	_, known := w.conn.RedisMicros(0)
+	return !known
+}
+
 // micros is the time of the store that decides: Redis' as last heard, else the wall clock's.
 func (r *remote) micros(now Time) int64 {
 	if len(r.scripts) > 0 {

@@ -63,29 +63,36 @@ func (l *leases) returnStale(now Time) {
 
 // Batches of units that a lease is given, and gives back.
 
-// replenish asks Redis for a batch of units if the lease of a check wants one. The request
+// replenish asks Redis for a batch of units for each lease of a question that wants one. The request
 // does not wait for it.
-func (s *Stores) replenish(a *Ask, now Time) {
-	units := a.lease.Wants(now.SteadyMicros)
-	if units == 0 {
-		return
+func (s *Stores) replenish(q *Question, now Time) {
+	for i := range q.Checks {
+		a := &q.Checks[i].Ask
+		if a.lease == nil {
+			continue
+		}
+		units := a.lease.Wants(now.SteadyMicros)
+		if units == 0 {
+			continue
+		}
+		conn := s.remote.conn
+		if conn.Begin(now.SteadyMicros) != redis.NoCause {
+			a.lease.Failed(now.SteadyMicros)
+			continue
+		}
+		check := redis.Check{
+			Script: s.remote.scripts[a.Limits.ID], Cost: units, Over: a.lease.Over(),
+			Demand: rule.Demand{Limits: a.Limits, Tag: a.lease.Tag, Sizes: slices.Clone(a.Sizes)},
+		}
+		w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
+			Script: check.Script, Demand: check.Demand, Cost: units, Batch: true,
+		}}
+		w.charge.Nonce = conn.Add(w, 0, check)
+		a.lease.Asked(units, w.charge.Nonce, now.SteadyMicros)
+		s.record.Count(metric.CheckSent, 1)
+		conn.Flush(now.SteadyMicros)
 	}
-	conn := s.remote.conn
-	if conn.Begin(now.SteadyMicros) != redis.NoCause {
-		a.lease.Failed(now.SteadyMicros)
-		return
-	}
-	check := redis.Check{
-		Script: s.remote.scripts[a.Limits.ID], Cost: units, Over: a.lease.Over(),
-		Demand: rule.Demand{Limits: a.Limits, Tag: a.lease.Tag, Sizes: slices.Clone(a.Sizes)},
-	}
-	w := &batch{stores: s, lease: a.lease, charge: redis.Charge{
-		Script: check.Script, Demand: check.Demand, Cost: units, Batch: true,
-	}}
-	w.charge.Nonce = conn.Add(w, 0, check)
-	a.lease.Asked(units, w.charge.Nonce, now.SteadyMicros)
-	s.record.Count(metric.CheckSent, 1)
-	conn.Flush(now.SteadyMicros)
+	s.leases.returnStale(now)
 }
 
 // batch is the units of one lease that Redis was asked for.

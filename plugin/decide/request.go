@@ -54,12 +54,7 @@ func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 			conn.Flush(now.SteadyMicros) // all of them in one write
 		}
 	}
-	for i := range q.Checks {
-		if a := &q.Checks[i].Ask; a.lease != nil {
-			s.replenish(a, now) // lease.go
-		}
-	}
-	s.leases.returnStale(now)
+	s.replenish(q, now) // lease.go
 	q.waiting--
 	return q.waiting == 0
 }

@@ -55,7 +55,7 @@ func TestCalendarByRedisTime(t *testing.T) {
 	w.steady = true
 	w.now.UnixMicros = micros(t, "1999-06-01T12:00:00Z")
 	w.aheadMicros = micros(t, "2026-02-10T12:00:00Z") - w.now.UnixMicros
-	if !w.stores.GuessesTime() {
+	if !w.worker.GuessesTime() {
 		t.Error("the wall clock is not read for the first guess")
 	}
 	first := w.ask()
@@ -64,7 +64,7 @@ func TestCalendarByRedisTime(t *testing.T) {
 	testenv.Same(t, "commands that are sent again", len(w.flying), 1)
 	w.answer()
 	wantWindow(t, "the first request", &first.Checks[0].Decisions[0], 4, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
-	testenv.Same(t, "that the time is guessed", w.stores.GuessesTime(), false)
+	testenv.Same(t, "that the time is guessed", w.worker.GuessesTime(), false)
 	wantWindow(t, "the second", &w.answered().Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
 		"2026-02-27T23:00:00Z")
 	rejected := w.answered()

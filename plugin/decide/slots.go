@@ -49,6 +49,9 @@ func (f *inFlight) occupy(r *Receipt, p *rule.Part, name []byte, nowMicros int64
 	}
 }
 
+// InFlight is how many requests hold slots of a list of limits.
+func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.book.InFlight(set) }
+
 //go:inline
 func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
 

@@ -71,16 +71,6 @@ func newStores(cfg *config.Config, rules *rule.Set, store *local.Store, record R
 	return s
 }
 
-// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has
-// never told its time.
-func (s *Stores) GuessesTime() bool {
-	if !s.calendars.some || s.alone() {
-		return false
-	}
-	_, known := s.remote.conn.RedisMicros(0)
-	return !known
-}
-
 // Tick passes time to what the stores hold.
 func (s *Stores) Tick(now Time) {
 	s.leases.book.Expire(now.SteadyMicros)

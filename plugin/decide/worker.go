@@ -297,13 +297,6 @@ func Sooner(a, b int64) int64 {
 // Queued is how many requests wait for their turn.
 func (w *Worker) Queued() int { return len(w.queue.heap) }
 
-// InFlight is how many requests hold slots of a list of limits.
-func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.book.InFlight(set) }
-
-// GuessesTime reports whether a calendar's windows depend on the wall clock: Redis has never
-// told its time.
-func (w *Worker) GuessesTime() bool { return w.stores.GuessesTime() }
-
 // closing is the drain of a configuration: it stays for a moment, until its refunds have reached Redis.
 type closing struct {
 	untilMicros int64 // when it is given up; 0: it is not to end

@@ -35,40 +35,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideSlots holds that a request has its slot until its time is over, and only
-// if it was admitted.
-func TestDecideSlots(t *testing.T) {
-	limit = [fields]float64{fieldAlgorithm: float64(algo.Concurrency), fieldUnits: 2, fieldLastsMicros: 1e6}
-	steps := []struct {
-		name     string
-		atMicros float64
-		allowed  float64
-		room     float64
-	}{
-		{name: "the first", atMicros: 0, allowed: 1, room: 1},
-		{name: "the second", atMicros: 4e5, allowed: 1, room: 0},
-		{name: "too many", atMicros: 9e5, allowed: 0, room: 0},
-		{name: "the first is over", atMicros: 1e6, allowed: 1, room: 0},
-		{name: "too many again", atMicros: 1.3e6, allowed: 0, room: 0},
-		{name: "all are over", atMicros: 5e6, allowed: 1, room: 1},
-	}
-	for i, step := range steps {
-		arrivals[2*i], arrivals[2*i+1] = 1e15+step.atMicros, 1
-	}
-	if !decide(int32(len(steps))) {
-		t.Fatal("the limit is refused")
-	}
-	for i, step := range steps {
-		r := decided[results*i:]
-		if r[resultAllowed] != step.allowed {
-			t.Errorf("%s: allowed %v, want %v", step.name, r[resultAllowed], step.allowed)
-		}
-		if r[resultRemaining] != step.room {
-			t.Errorf("%s: room for %v, want %v", step.name, r[resultRemaining], step.room)
-		}
-	}
-}
-
 // lane is the page's part about one algorithm.
 type lane struct {
 	Limit struct {

@@ -115,7 +115,16 @@ func explanation(r *explain.Rule) [][]string {
 	if r.Failure != "" {
 		applies += ", on failure " + r.Failure
 	}
-	applies += overText(r)
+	if over := r.Over; over != nil { // what becomes of requests that the rule rejects
+		var parts []string
+		if over.SetHeaders != nil {
+			parts = append(parts, "sets "+strings.Join(slices.Sorted(maps.Keys(over.SetHeaders)), ", "))
+		}
+		if over.Pays != nil {
+			parts = append(parts, "charges "+strings.Join(over.Pays, ", "))
+		}
+		applies += ", over it " + strings.Join(parts, ", ")
+	}
 	head := []string{r.Rule, applies, console.Identity(r.Identity), console.Whole(r.Cost)}
 	var rows [][]string
 	add := func(cells ...string) {
@@ -134,21 +143,6 @@ func explanation(r *explain.Rule) [][]string {
 		add(strings.TrimSuffix("override "+shown.Cell(r.Contract), " "), r.OverrideKey)
 	}
 	return rows
-}
-
-// overText says what becomes of requests that a rule rejects.
-func overText(r *explain.Rule) string {
-	if r.Over == nil {
-		return ""
-	}
-	var parts []string
-	if r.Over.SetHeaders != nil {
-		parts = append(parts, "sets "+strings.Join(slices.Sorted(maps.Keys(r.Over.SetHeaders)), ", "))
-	}
-	if r.Over.Pays != nil {
-		parts = append(parts, "charges "+strings.Join(r.Over.Pays, ", "))
-	}
-	return ", over it " + strings.Join(parts, ", ")
 }
 
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.

@@ -24,7 +24,7 @@ var budgets = []budget{
 	{dir: "plugin/config", lines: 3000, files: 22},
 	{dir: "plugin/decide", lines: 3200, files: 26},
 	{dir: "plugin/redis", lines: 2500, files: 17},
-	{dir: "cmd/sluice", lines: 11850},
+	{dir: "cmd/sluice", lines: 11650},
 	{dir: "bench", lines: 2200},
 	{dir: ".", tests: true, lines: 65300},
 }

@@ -168,8 +168,14 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	defer cancel()
 	report := &Report{}
 	report.Warn(reach.Warnings(l.Config))
-	if r := l.Config.Redis; r != nil {
-		f.passwordCheck(c, r.PasswordEnv, report)
+	if r := l.Config.Redis; r != nil && cmp.Or(f.PasswordEnv, r.PasswordEnv) != "" {
+		name := cmp.Or(f.PasswordEnv, r.PasswordEnv)
+		if _, ok := c.Environment(name); ok {
+			report.Add("password", Pass, "", "the environment variable %s is set here", name)
+		} else {
+			report.Add("password", Fail, "set it here, and where Envoy starts: Envoy asks without a password otherwise",
+				"the environment variable %s, which has Redis' password, is not set", name)
+		}
 	}
 	typed, way := len(f.Addresses) > 0, (*Way)(nil)
 	if envoy != "" {
@@ -197,20 +203,6 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 			"%s", errors.Unwrap(err))
 	}
 	return printReport(c, report)
-}
-
-// passwordCheck says whether the variable that has Redis' password is set here.
-func (f *flags) passwordCheck(c *console.Console, name string, report *Report) {
-	name = cmp.Or(f.PasswordEnv, name)
-	if name == "" {
-		return
-	}
-	if _, ok := c.Environment(name); ok {
-		report.Add("password", Pass, "", "the environment variable %s is set here", name)
-		return
-	}
-	report.Add("password", Fail, "set it here, and where Envoy starts: Envoy asks without a password otherwise",
-		"the environment variable %s, which has Redis' password, is not set", name)
 }
 
 func printReport(c *console.Console, report *Report) error {

@@ -298,18 +298,6 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestFailure: a rule's own failure mode is shown where it is another than the configuration's.
-func TestFailure(t *testing.T) {
-	t.Parallel()
-	found := rules(t, `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [
-		{"name": "logins", "failure": "deny", "limits": [`+aLimit+`]},
-		{"name": "api", "failure": "local", "limits": [`+aLimit+`]},
-		{"name": "rest", "limits": [`+aLimit+`]}]}`, "http://h/")
-	testenv.Same(t, "another mode", found["logins"].Failure, "deny")
-	testenv.Same(t, "the same mode", found["api"].Failure, "")
-	testenv.Same(t, "no mode of its own", found["rest"].Failure, "")
-}
-
 // TestRepeated: where a repetition keeps a rule from exempting, its name is told, also inside of "not".
 func TestRepeated(t *testing.T) {
 	t.Parallel()
@@ -389,38 +377,5 @@ func TestHeaders(t *testing.T) {
 			values = append(values, h[1])
 		}
 		testenv.Same(t, tt.name, strings.Join(values, " "), tt.want)
-	}
-}
-
-// TestShadow: the mode of the whole configuration makes enforced rules shadow rules, and leaves
-// others.
-func TestShadow(t *testing.T) {
-	t.Parallel()
-	found := rules(t, `{"mode": "shadow", "rules": [
-		{"name": "a", "mode": "enforce", "limits": [`+aLimit+`]},
-		{"name": "b", "mode": "off", "limits": [`+aLimit+`]},
-		{"name": "c", "exempt": true}]}`, "http://h/")
-	for name, mode := range map[string]string{"a": "shadow", "b": "off", "c": "exempt"} {
-		testenv.Same(t, "the mode of "+name, found[name].Mode, mode)
-	}
-	testenv.Same(t, "a key without Redis", found["a"].Limits[0].Key, "")
-}
-
-func TestRequestRefuses(t *testing.T) {
-	t.Parallel()
-	req, err := explain.NewRequest("GET", "http://h/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, noURL := explain.NewRequest("GET", "h/x")
-	for want, err := range map[string]error{
-		`"h/x" is not a URL (want one such as https://api.example.com/path?query)`:              noURL,
-		`"x" is not a header (want "name: value")`:                                              req.AddHeader("x"),
-		`"x" is not an IP address`:                                                              req.SetClientIP("x"),
-		`"x" is not a property (want such as connection.uri_san_peer_certificate=spiffe://...)`: req.SetProperty("x"),
-	} {
-		if err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
 	}
 }

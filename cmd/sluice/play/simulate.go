@@ -54,7 +54,16 @@ traffic is described by a file or by flags, or comes from an access log.`,
 			"--zipf 1.1\n" +
 			"  sluice simulate -c plugin.json --traffic traffic.yaml --envoys 10 --redis-away 20s-30s --html report.html",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return s.simulate(c) },
+		RunE: func(*cobra.Command, []string) error {
+			if err := s.world(); err != nil {
+				return console.Usage("%w", err)
+			}
+			report, err := s.run(c)
+			if err != nil {
+				return err
+			}
+			return s.print(c, report)
+		},
 	}
 	s.Source.Flag(command)
 	command.PreRunE = live.FromEnvironment(c)
@@ -140,41 +149,26 @@ func (s *simulation) described(c *console.Console) (traffic *simulate.Traffic, e
 		if traffic, err = simulate.ParseTraffic(text); err != nil {
 			return nil, console.Usage("%s: %w", s.traffic, err)
 		}
-	} else if traffic, err = s.byFlags(); err != nil {
-		return nil, console.Usage("%w", err)
+	} else {
+		s.client.Headers = map[string]string{}
+		for _, header := range s.headers {
+			name, value, ok := strings.Cut(header, ":")
+			if !ok {
+				return nil, console.Usage("%q is not a header (want \"name: value\")", header)
+			}
+			s.client.Headers[name] = strings.TrimSpace(value)
+		}
+		traffic = &simulate.Traffic{
+			Duration: simulate.Duration(s.duration.Microseconds()), Clients: []simulate.Client{s.client},
+		}
+		if err := traffic.Check(); err != nil {
+			return nil, console.Usage("%w", err)
+		}
 	}
 	if err := traffic.CheckSize(s.most); err != nil {
 		return nil, console.Usage("%w", err)
 	}
 	return traffic, nil
-}
-
-// byFlags is the traffic that flags describe.
-func (s *simulation) byFlags() (*simulate.Traffic, error) {
-	s.client.Headers = map[string]string{}
-	for _, header := range s.headers {
-		name, value, ok := strings.Cut(header, ":")
-		if !ok {
-			return nil, fmt.Errorf("%q is not a header (want \"name: value\")", header)
-		}
-		s.client.Headers[name] = strings.TrimSpace(value)
-	}
-	traffic := &simulate.Traffic{
-		Duration: simulate.Duration(s.duration.Microseconds()),
-		Clients:  []simulate.Client{s.client},
-	}
-	return traffic, traffic.Check()
-}
-
-func (s *simulation) simulate(c *console.Console) error {
-	if err := s.world(); err != nil {
-		return console.Usage("%w", err)
-	}
-	report, err := s.run(c)
-	if err != nil {
-		return err
-	}
-	return s.print(c, report)
 }
 
 // load reads the configuration, and compiles its rules.

@@ -45,6 +45,9 @@ func (r *simRequest) applies(rule *simRule) bool {
 	if rule.listed && r.forQuota() {
 		return false
 	}
+	if rule.named != "" {
+		return slices.Contains(r.brings, rule.named+"=1") // or is repeated with another value
+	}
 	return rule.header == "" || slices.Contains(r.brings, rule.header)
 }
 
@@ -115,6 +118,13 @@ func (v *simulation) anyArrives() {
 			brings = append(brings, rule.header)
 		}
 	}
+	for _, rule := range v.config.rules {
+		for _, value := range []string{"=1", "=2"} { // both: it is repeated
+			if rule.named != "" && v.random.IntN(3) < v.often {
+				brings = append(brings, rule.named+value)
+			}
+		}
+	}
 	if v.config.listed != nil && v.random.IntN(8) == 0 {
 		brings = append(brings, forQuota)
 	}
@@ -141,7 +151,13 @@ func (v *simulation) arrive(w words) {
 	i := v.current[w.number(0)]
 	r := &simRequest{id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2), plan: w[3]}
 	headers := []string{"x-user", r.user, "x-cost", w[2]}
+	named := map[byte][]string{} // what stands in the query, and in cookies
 	for _, header := range strings.Split(w[4], ",")[1:] {
+		if kind := header[0]; kind == '?' || kind == ';' {
+			r.brings = append(r.brings, header)
+			named[kind] = append(named[kind], header[1:])
+			continue
+		}
 		name, value, ok := strings.Cut(header, "=")
 		if !ok {
 			value = "1"
@@ -159,6 +175,12 @@ func (v *simulation) arrive(w words) {
 	path := "/"
 	if r.forQuota() {
 		path = quotaPath
+	}
+	if named['?'] != nil {
+		path += "?" + strings.Join(named['?'], "&")
+	}
+	if named[';'] != nil {
+		headers = append(headers, "cookie", strings.Join(named[';'], "; "))
 	}
 	r.RequestHeaders(wasmhost.Request("GET", path, headers...), true)
 	r.paused = r.waits()

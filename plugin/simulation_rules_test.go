@@ -18,6 +18,9 @@ type simRule struct {
 	text string
 	// header is the header that makes the rule apply; empty: it applies to all requests.
 	header string
+	// named is a query parameter, "?name", or a cookie, ";name", that makes the rule apply where its value
+	// is 1, or is not known.
+	named string
 	// shared: all users are one identity.
 	shared bool
 	// listed: users may read what is left of it.
@@ -227,6 +230,15 @@ func simRules(random *rand.Rand) []*simRule {
 			sizedBy(anyLimit(random, maxSize, "1d"), `"header": "x-limit"`) + `]`},
 		{name: "expressed", header: "x-expr", text: `"match": {"expr": "request.headers['x-expr'] == '1'"}, ` + user +
 			`, "limits": [` + anyLimit(random, 1+random.Int64N(90), "96ms") + `]`},
+		{
+			name: "asked", named: "?asked", counted: true, text: `"match": {"query": {"asked": "1"}}, ` + user +
+				`, "limits": [` + anyLimit(random, 1+random.Int64N(60), "96ms") + `]`,
+		},
+		{
+			name: "baked", named: ";baked", counted: true, text: `"match": {"not": {"cookies": {"baked": {"suffix": "2"}}}, ` +
+				`"cookies": {"baked": {"present": true}}}, ` + user +
+				`, "limits": [` + anyLimit(random, 1+random.Int64N(60), "96ms") + `]`,
+		},
 		{name: "trial", text: `"mode": "shadow", ` + user + `, "limits": [` + anyLimit(random, 1+random.Int64N(9),
 			"96ms") + `]`},
 	}, slices.Concat(leaseRules(random, hot), overRules(random, quota, hot), levels(random), contractRules(random))...)
@@ -358,8 +370,8 @@ func (c *simConfig) addRules(random *rand.Rand, tenths int) {
 			share = 0
 		case c.kind == crowds:
 			share = 1
-		case leases:
-			share = max(tenths, 3) // leases have rules of their own
+		case leases || r.named != "":
+			share = max(tenths, 3) // leases and repeated names have rules of their own
 		}
 		if i > 0 && random.IntN(10) >= share {
 			continue

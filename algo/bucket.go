@@ -97,9 +97,21 @@ func (b *bucket) lead(s State, nowMicros int64) int64 {
 	if !isBucket(s) {
 		return 0
 	}
-	lead := b.drained(b.counted(s), max(nowMicros, s[bucketAt])-s[bucketAt])
+	// What its units had when they were counted, at this limit's rate and at most its tolerance, and as
+	// much of debt.
+	counted, debt, tolerance := b.leadOf(s, s[bucketRest]-s[bucketAt], s[bucketFraction]), 0.0, float64(b.tolerance)
+	if counted > tolerance {
+		if len(s) == bucketLenInDebt {
+			debt = b.leadOf(s, s[bucketDebt], s[bucketDebtFraction])
+		}
+		counted = min(counted-debt, tolerance) + min(debt, tolerance)
+	}
+	lead := b.drained(int64(counted), max(nowMicros, s[bucketAt])-s[bucketAt])
 	if b.period > 0 && len(s) == bucketLenLent {
-		lead = max(lead, b.leastLead(s, nowMicros))
+		// What lent units leave, however much has drained since.
+		both, recent := b.least(lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), 0})
+		over := nowMicros - s[bucketEnds]
+		lead = max(lead, b.drained(both, max(over, 0)), b.drained(recent, max(over-b.period, 0)))
 	}
 	return lead
 }
@@ -118,27 +130,14 @@ func isBucket(s State) bool {
 		within(s[bucketDebtFraction], 0, 1<<maxShift-1)) {
 		return false
 	}
-	if len(s) == bucketLenLent && !isLent(s) {
+	if len(s) == bucketLenLent && !(within(s[bucketRecent], 0, MaxUnits) && within(s[bucketOlder], 0, MaxUnits) &&
+		within(s[bucketEnds], 0, 1<<60)) {
 		return false
 	}
 	known := len(s) == bucketLen || len(s) == bucketLenInDebt || len(s) == bucketLenLent
 	return known && within(s[bucketLimit], 1, MaxUnits) &&
 		within(s[bucketAt], 0, 1<<60) && within(s[bucketRest]-s[bucketAt], 0, 1<<53-1) &&
 		within(s[bucketFraction], 0, 1<<maxShift-1)
-}
-
-// counted is the lead that the state's units had when they were counted, at this
-// limit's rate and at most its tolerance, and as much of debt, in ticks.
-func (b *bucket) counted(s State) int64 {
-	lead, debt := b.leadOf(s, s[bucketRest]-s[bucketAt], s[bucketFraction]), 0.0
-	tolerance := float64(b.tolerance)
-	if lead <= tolerance {
-		return int64(lead)
-	}
-	if len(s) == bucketLenInDebt {
-		debt = b.leadOf(s, s[bucketDebt], s[bucketDebtFraction])
-	}
-	return int64(min(lead-debt, tolerance) + min(debt, tolerance))
 }
 
 // leadOf converts part of a state's lead to this limit's rate, in ticks. It computes with
@@ -166,33 +165,31 @@ func (b *bucket) ceilMicros(ticks int64) int64 {
 func (b *bucket) check(s State, nowMicros, cost int64) Decision {
 	lead, l := b.lead(s, nowMicros), b.lent(s, nowMicros)
 	d := uncharged(max(b.ceiling-lead, 0)/b.interval, b.until(0, lead, l, nowMicros))
-	if cost > 0 {
-		d.reject(b.retryAfter(lead, cost, l, nowMicros))
-		if b.queue && d.Allowed {
-			d.DelayMicros = d.ResetAfterMicros
-		}
-	}
-	return d
-}
-
-func (b *bucket) retryAfter(lead, cost int64, l lent, nowMicros int64) int64 {
-	if cost > b.room {
-		return Never
-	}
 	over := lead + cost*b.interval - b.ceiling
 	if b.queue && lead > 0 {
 		over = max(over, lead-min(b.maxDelay, b.ceilMicros(lead))<<b.shift)
 	}
-	if over <= 0 {
-		return 0
+	switch {
+	case cost <= 0:
+	case cost > b.room:
+		d.reject(Never)
+	case over > 0:
+		d.reject(b.until(lead-over, lead, l, nowMicros))
+	case b.queue:
+		d.DelayMicros = d.ResetAfterMicros
 	}
-	return b.until(lead-over, lead, l, nowMicros)
+	return d
 }
 
 // charge takes cost, which check has allowed, and brings d up to date.
 func (b *bucket) charge(s State, nowMicros, cost int64, d *Decision) State {
 	lead, l := b.lead(s, nowMicros)+cost*b.interval, b.lent(s, nowMicros)
-	b.lend(&l, nowMicros, cost)
+	if b.period > 0 && cost > 1 { // a batch
+		if l.units() == 0 {
+			l.ends = nowMicros + b.period
+		}
+		l.recent += cost
+	}
 	d.Remaining -= cost
 	d.ResetAfterMicros = b.until(0, lead, l, nowMicros)
 	return b.store(s, nowMicros, lead, l)
@@ -313,14 +310,13 @@ func (b *bucket) expires(s State) int64 {
 		expires++
 	}
 	if len(s) == bucketLenLent {
-		expires = max(expires, b.lentUntil(s))
+		// When the units that were lent no longer matter.
+		shift, ticks := intervalOf(b.window, s[bucketLimit])
+		drains := func(units int64) int64 { return (units*ticks + 1<<shift - 1) >> shift }
+		expires = max(expires, s[bucketEnds]+drains(s[bucketRecent]+s[bucketOlder]))
+		if s[bucketRecent] > 0 {
+			expires = max(expires, s[bucketEnds]+b.period+drains(s[bucketRecent]))
+		}
 	}
 	return expires
-}
-
-// wholeMicros is the time in which cost units are restored, and whether that is a
-// whole number of microseconds.
-func (b *bucket) wholeMicros(cost int64) (micros int64, whole bool) {
-	ticks := cost * b.interval
-	return ticks >> b.shift, ticks&(1<<b.shift-1) == 0
 }

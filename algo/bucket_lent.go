@@ -21,10 +21,6 @@ type lent struct {
 
 func (l *lent) units() int64 { return l.recent + l.older }
 
-func isLent(s State) bool {
-	return within(s[bucketRecent], 0, MaxUnits) && within(s[bucketOlder], 0, MaxUnits) && within(s[bucketEnds], 0, 1<<60)
-}
-
 // lentIn is what a state says was lent.
 func lentIn(s State) (l lent) {
 	if len(s) == bucketLenLent {
@@ -57,28 +53,10 @@ func (b *bucket) lent(s State, nowMicros int64) (l lent) {
 	return l
 }
 
-// lend counts the units of a batch.
-func (b *bucket) lend(l *lent, nowMicros, cost int64) {
-	if b.period == 0 || cost <= 1 {
-		return
-	}
-	if l.units() == 0 {
-		l.ends = nowMicros + b.period
-	}
-	l.recent += cost
-}
-
 // least is the lead below which the bucket does not drain before the period ends, and before the
 // next one does.
 func (b *bucket) least(l lent) (now, next int64) {
 	return min(l.units(), b.capacity) * b.interval, min(l.recent, b.capacity) * b.interval
-}
-
-// leastLead is the part of the lead that lent units leave, however much has drained since.
-func (b *bucket) leastLead(s State, nowMicros int64) int64 {
-	both, recent := b.least(lent{min(s[bucketRecent], b.capacity), min(s[bucketOlder], b.capacity), 0})
-	over := nowMicros - s[bucketEnds]
-	return max(b.drained(both, max(over, 0)), b.drained(recent, max(over-b.period, 0)))
 }
 
 // until is the time until a lead has drained to another one, in us, rounded up.
@@ -94,17 +72,6 @@ func (b *bucket) until(to, lead int64, l lent, nowMicros int64) int64 {
 	return wait
 }
 
-// lentUntil is when the units that were lent no longer matter.
-func (b *bucket) lentUntil(s State) int64 {
-	shift, ticks := intervalOf(b.window, s[bucketLimit])
-	drains := func(units int64) int64 { return (units*ticks + 1<<shift - 1) >> shift }
-	until := s[bucketEnds] + drains(s[bucketRecent]+s[bucketOlder])
-	if s[bucketRecent] > 0 {
-		until = max(until, s[bucketEnds]+b.period+drains(s[bucketRecent]))
-	}
-	return until
-}
-
 // refundLent gives units back: of a batch, or of a request. Units of a batch that are no longer
 // counted as lent have begun to drain. As in refund nothing is clamped; but what was lent and is no
 // longer drains from now on.
@@ -114,7 +81,10 @@ func (b *bucket) refundLent(s State, chargedAtMicros, nowMicros, cost int64, bat
 		return s
 	}
 	l, drained, limit := lentIn(s), float64(nowMicros-s[bucketAt]), s[bucketLimit]
-	r.size, r.debt = max(r.size-drained, r.least(l, nowMicros, b.period), 0), max(r.debt-drained, 0)
+	// What lent units leave of the size, however much has drained since, at the rate that it was counted with.
+	both, recent, past := float64(float64(l.units())*r.rate), float64(float64(l.recent)*r.rate), nowMicros-l.ends
+	least := max(both-float64(max(past, 0)), recent-float64(max(past-b.period, 0)))
+	r.size, r.debt = max(r.size-drained, least, 0), max(r.debt-drained, 0)
 	l.roll(nowMicros, b.period)
 	back := float64(float64(cost) * r.rate)
 	switch {
@@ -132,14 +102,6 @@ func (b *bucket) refundLent(s State, chargedAtMicros, nowMicros, cost int64, bat
 		return append(r.write(s, nowMicros, limit), l.recent, l.older, l.ends)
 	}
 	return r.write(s, nowMicros, limit)
-}
-
-// least is what lent units leave of the size, however much has drained since: leastLead, at the rate that
-// the size was counted with.
-func (r *recalled) least(l lent, nowMicros, period int64) float64 {
-	both, recent := float64(float64(l.units())*r.rate), float64(float64(l.recent)*r.rate)
-	past := nowMicros - l.ends
-	return max(both-float64(max(past, 0)), recent-float64(max(past-period, 0)))
 }
 
 // giveBack takes so many units off those of the period in which they were lent. It returns how

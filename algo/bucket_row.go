@@ -12,11 +12,43 @@ var bucketLua string
 func bucketAlgorithm(name string, fields fieldSet) algorithm {
 	return algorithm{
 		name: name, fields: fields, windows: ownWindow,
-		leasable: leasableBucket, longer: longerOfBucket, lasts: untilUnitsReturn,
+		leasable: func(l *Limit) error {
+			switch {
+			case l.Queue:
+				return errQueueLease
+			case l.Steps:
+				return errStepLease
+			}
+			return nil
+		},
+		longer: func(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
+			switch {
+			case l.Queue || l.LeaseMicros > 0: // may wait for its delay to fall, or for what was lent, not for units
+				return 0, false
+			case l.Steps: // where the cost needs whole steps more
+				return retryAfterMicros + units/l.Units*l.WindowMicros, units%l.Units == 0
+			}
+			b := newBucket(l)
+			ticks := units * b.interval
+			return retryAfterMicros + ticks>>b.shift, ticks&(1<<b.shift-1) == 0
+		},
+		// The time in which the remaining units come back, or one of them if none remain. Who uses so many in
+		// it never empties the bucket. Of a bucket that is refilled in steps it is the time until the next step.
+		lasts: func(l *Limit, d *Decision, atMicros int64) int64 {
+			switch {
+			case l.Steps && d.ResetAfterMicros > 0:
+				return (d.ResetAfterMicros-1)%l.WindowMicros + 1
+			case l.Steps:
+				return l.WindowMicros - atMicros%l.WindowMicros
+			}
+			return l.refillMicros(max(d.Remaining, 1))
+		},
 		make: func(l *Limit) limiter {
 			switch {
 			case l.Steps:
-				return newStepBucket(l)
+				return limiter{kind: kindOfSteps, form: &stepForm, steps: stepBucket{
+					limit: l.Units, window: l.WindowMicros, capacity: l.burst(), room: l.roomOf(l.burst()),
+				}}
 			case l.Pool:
 				return limiter{form: &poolForm, bucket: newBucket(l)}
 			case l.Guarantee:
@@ -26,24 +58,18 @@ func bucketAlgorithm(name string, fields fieldSet) algorithm {
 			case !l.Queue:
 				return limiter{form: &meterForm, bucket: newBucket(l)}
 			case fields>>FieldMaxWait&1 == 1:
-				return limiter{kind: kindOfWaits, form: &waitForm, bucket: newWaitBucket(l)}
+				// The burst, and what returns within the longest wait, is its tolerance.
+				b := newBucket(l)
+				b.maxDelay = min(b.maxDelay, maxPatience>>b.shift)
+				if b.capacity == 0 {
+					b.maxDelay = 0
+				}
+				b.tolerance += b.maxDelay << b.shift
+				return limiter{kind: kindOfWaits, form: &waitForm, bucket: b}
 			}
 			return limiter{form: &queueForm, bucket: newBucket(l)}
 		},
 	}
-}
-
-// untilUnitsReturn is the time in which the remaining units come back, or one of them if none remain.
-// Who uses so many in it never empties the bucket. Of a bucket that is refilled in steps it is the time
-// until the next step.
-func untilUnitsReturn(l *Limit, d *Decision, atMicros int64) int64 {
-	if l.Steps && d.ResetAfterMicros > 0 {
-		return (d.ResetAfterMicros-1)%l.WindowMicros + 1
-	}
-	if l.Steps {
-		return l.WindowMicros - atMicros%l.WindowMicros
-	}
-	return l.refillMicros(max(d.Remaining, 1))
 }
 
 // queueFields are those of a bucket whose burst goes at once, whether the rest waits or not.
@@ -84,28 +110,6 @@ var queueReply = [...]replyField{replyRemaining, replyReset, replyRetry, replyBe
 
 var errQueueLease = errors.New("a queue delays each request by its own turn")
 
-func leasableBucket(l *Limit) error {
-	switch {
-	case l.Queue:
-		return errQueueLease
-	case l.Steps:
-		return errStepLease
-	}
-	return nil
-}
-
-func longerOfBucket(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
-	if l.Queue || l.LeaseMicros > 0 { // may wait for its delay to fall, or for what was lent, not for units
-		return 0, false
-	}
-	if l.Steps {
-		return longerOfSteps(l, units, retryAfterMicros)
-	}
-	b := newBucket(l)
-	more, whole := b.wholeMicros(units)
-	return retryAfterMicros + more, whole
-}
-
 // The arguments are the constants of the scripts, the times in microseconds. A
 // power-of-two fraction has a finite decimal expansion, which reads back as the
 // same double.
@@ -131,35 +135,6 @@ var (
 func bucketInterval(l *limiter) int64  { return l.bucket.interval }
 func bucketTolerance(l *limiter) int64 { return l.bucket.tolerance }
 func bucketCeiling(l *limiter) int64   { return l.bucket.ceiling }
-
-// appendTicks writes every digit, which are as many decimals as the shift has bits, so that the
-// plugin does without strconv's floating point.
-func appendTicks(dst []byte, ticks int64, shift uint) []byte {
-	dst = appendInt(dst, ticks>>shift)
-	below := int64(1)<<shift - 1
-	rest := ticks & below
-	if rest == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for ; rest != 0; rest &= below {
-		rest *= 10
-		dst = append(dst, '0'+byte(rest>>shift))
-	}
-	return dst
-}
-
-// newWaitBucket prepares the arithmetic of a limit whose burst goes at once while what is over it
-// waits for its place: the burst, and what returns within the longest wait, is its tolerance.
-func newWaitBucket(l *Limit) bucket {
-	b := newBucket(l)
-	b.maxDelay = min(b.maxDelay, maxPatience>>b.shift)
-	if b.capacity == 0 {
-		b.maxDelay = 0
-	}
-	b.tolerance += b.maxDelay << b.shift
-	return b
-}
 
 // maxPatience bounds a wait in ticks, so that it and a tolerance add up exactly in a double. It is
 // two seconds of the finest ticks, which limits of more than 10^9 units a second have; of the

@@ -93,3 +93,7 @@ func TestCompactAfterAJumpOfTheClock(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
+
+func compactLog(log State, windowMicros int64, n int) State {
+	return (&Limit{Algorithm: SlidingWindowLog, WindowMicros: windowMicros}).Compact(log, n)
+}

@@ -15,10 +15,6 @@ type Script struct {
 	SHA1   string // hex, as EVALSHA wants it
 }
 
-func newScript(source string) Script {
-	return Script{Source: source, SHA1: sha1.Hex(source)}
-}
-
 // MaxLimits is the most limits of a plan. A Lua function has at most 200 local
 // variables and 250 registers; a limit takes up to 11, and the reply's table 50.
 // https://www.lua.org/source/5.1/luaconf.h.html#LUAI_MAXVARS
@@ -29,25 +25,6 @@ const MaxLimits = 16
 
 // header makes locals of what every scope needs: a global is dearer each time.
 const header = "local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV\n"
-
-// libraries is a line that makes locals of those libraries that a script of several limits uses
-// more than twice. One of very many limits has no room for three more.
-func libraries(limits int, script string) string {
-	var used []string
-	if !packs(limits) {
-		return ""
-	}
-	for _, name := range [...]string{"math", "string", "struct"} {
-		if strings.Count(script, name+".") > 2 {
-			used = append(used, name)
-		}
-	}
-	if len(used) == 0 {
-		return ""
-	}
-	names := strings.Join(used, ", ")
-	return "local " + names + " = " + names + "\n"
-}
 
 // A script consists of the bodies of functions of the .lua files, each of which is plain
 // Lua that can be read and checked by itself. Limit by limit, they are written into scopes:
@@ -81,14 +58,6 @@ type kind struct {
 	own         int // of a check with others that may pay: how many limits are the rule's own; else 0
 }
 
-// append writes the kind down.
-func (k kind) append(dst []byte) []byte {
-	for _, is := range [...]bool{k.refund, k.withoutTime, k.overrides, k.penalty} {
-		dst = strconv.AppendBool(dst, is)
-	}
-	return strconv.AppendInt(dst, int64(k.own), 10)
-}
-
 // composed are the scripts that have been put together, by what they depend on:
 // the list of algorithms and variants. Rules share them.
 var composed struct {
@@ -105,7 +74,10 @@ func scriptOf(limiters []limiter, k kind) Script {
 		list.WriteString(limiters[i].instead())
 		list.WriteByte(' ')
 	}
-	list.Write(k.append(nil))
+	for _, is := range [...]bool{k.refund, k.withoutTime, k.overrides, k.penalty} {
+		list.WriteString(strconv.FormatBool(is))
+	}
+	list.WriteString(strconv.Itoa(k.own))
 	return known(list.String(), func() string { return compose(limiters, k) })
 }
 
@@ -115,7 +87,8 @@ func known(name string, source func() string) Script {
 	defer composed.Unlock()
 	script, ok := composed.scripts[name]
 	if !ok {
-		script = newScript(source())
+		text := source()
+		script = Script{Source: text, SHA1: sha1.Hex(text)}
 		if composed.scripts == nil {
 			composed.scripts = map[string]Script{}
 		}
@@ -125,14 +98,33 @@ func known(name string, source func() string) Script {
 }
 
 func compose(limiters []limiter, k kind) string {
-	c := newComposer(limiters, k)
+	c := &composer{limiters: limiters, kind: k}
+	for i := range limiters {
+		l := &limiters[i]
+		bind := func(name string) string { return c.source(i, name) }
+		c.scopes = append(c.scopes, scope{
+			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead(),
+		})
+	}
 	c.begin(k)
 	if k.refund {
 		c.refund()
 	} else {
 		c.check()
 	}
-	return header + libraries(len(limiters), c.String()) + c.String()
+	// A script of several limits makes locals of those libraries that it uses more than twice. One of very
+	// many limits has no room for three more.
+	script, used := c.String(), []string(nil)
+	for _, name := range [...]string{"math", "string", "struct"} {
+		if packs(len(limiters)) && strings.Count(script, name+".") > 2 {
+			used = append(used, name)
+		}
+	}
+	if len(used) > 0 {
+		names := strings.Join(used, ", ")
+		script = "local " + names + " = " + names + "\n" + script
+	}
+	return header + script
 }
 
 // composer writes a script for a list of limiters.
@@ -143,23 +135,23 @@ type composer struct {
 	kind     kind
 }
 
-func newComposer(limiters []limiter, k kind) *composer {
-	c := &composer{limiters: limiters, kind: k}
-	for i := range limiters {
-		l := &limiters[i]
-		bind := func(name string) string { return c.source(i, name) }
-		c.scopes = append(c.scopes, scope{
-			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead(),
-		})
-	}
-	return c
-}
-
 // source returns the Lua expression that a name of limit i is bound to: its key, or one of its
 // arguments, which follow those of the limits before it, unless they are packed.
 func (c *composer) source(i int, name string) string {
-	if c.packed() {
-		return c.unpackedSource(i, name)
+	if c.packed() { // unpack has made locals of the others
+		of := name + c.scopes[i].suffix
+		switch name {
+		case "key":
+			return index("KEYS", i+1)
+		case "nonce":
+			return index("ARGV", 2)
+		case "cost", "units":
+			return of
+		}
+		if !slices.ContainsFunc(c.limiters[i].args(), func(a argument) bool { return a.name == name }) {
+			return ""
+		}
+		return of
 	}
 	l, first := &c.limiters[i], c.argsBefore(i)+1
 	switch name {
@@ -231,7 +223,7 @@ func (c *composer) pick(names []string) {
 // charges. It is straight-line, with no functions and no dispatch: either costs
 // Redis up to a quarter more (docs/decisions/0002-scripts.md).
 func (c *composer) check() {
-	if c.isFlat() {
+	if len(c.limiters) == 1 && !c.kind.overrides && !c.kind.penalty && len(c.scopes[0].steps(pickSteps)) == 0 {
 		c.checkFlat()
 		return
 	}
@@ -239,38 +231,54 @@ func (c *composer) check() {
 		c.unpack()
 	}
 	c.pick(pickSteps)
-	c.before()
+	// The script ends here for an identity that is free or blocked, and for a call that was made for
+	// another override.
+	override, penalty := c.terms()
+	if c.kind.overrides {
+		override.keeping(c, []string{"ignored", "value"}, override.steps([]string{"read"}))
+	}
+	if c.kind.penalty {
+		penalty.keeping(c, []string{"penalty"}, penalty.steps([]string{"read"}))
+	}
+	if c.kind.overrides {
+		override.block(c, "", "do", override.steps([]string{"compare"}))
+	}
 	for i := range c.scopes {
 		if i > 0 && i == c.kind.own {
 			c.decideOwn()
 		}
 		s := &c.scopes[i]
 		steps := s.checks()
-		s.keeping(c, c.outlive(i, steps), steps)
+		later := []string{"cost", "retry"} // what the charge, the decision or the reply uses
+		for _, charge := range s.steps(chargeSteps) {
+			later = append(later, charge.takes...)
+		}
+		for _, field := range c.limiters[i].reply {
+			later = append(later, replyNames[field])
+		}
+		names, kept := []string{"cost"}, []string(nil)
+		for n := range steps {
+			names = append(append(names, steps[n].takes...), steps[n].gives...)
+		}
+		for _, name := range names {
+			// Text is bound anew in each scope: a script has no better form of it.
+			source := s.source(name)
+			bindsAgain := slices.Contains(s.kept, name) || source != "" && !strings.HasSuffix(source, " + 0")
+			if slices.Contains(later, name) && !slices.Contains(kept, name) && !bindsAgain {
+				kept = append(kept, name)
+			}
+		}
+		s.keeping(c, kept, steps)
 	}
 	if len(c.limiters) > 0 {
 		c.decide()
 	}
-	c.after()
+	if c.kind.penalty { // whether the limits allow or reject
+		_, penalty := c.terms()
+		penalty.kept = []string{"penalty"}
+		penalty.block(c, "", "if penalty_0.changed then", penalty.steps([]string{"save"}))
+	}
 	c.answer(len(c.limiters))
-}
-
-// outlive lists the names of limit i's check that its charge, the decision or the reply uses.
-func (c *composer) outlive(i int, steps []step) (names []string) {
-	s := &c.scopes[i]
-	later := []string{"cost", "retry"}
-	for _, charge := range s.steps(chargeSteps) {
-		later = append(later, charge.takes...)
-	}
-	for _, field := range c.limiters[i].reply {
-		later = append(later, replyNames[field])
-	}
-	for _, name := range append([]string{"cost"}, s.names(steps)...) {
-		if slices.Contains(later, name) && !slices.Contains(names, name) && !s.bindsAgain(name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // decide writes the branch for a request that all limits allow, and the one for any other.
@@ -287,7 +295,13 @@ func (c *composer) decide() {
 		s := &c.scopes[i]
 		s.block(c, "  ", c.charges(i), s.steps(chargeSteps))
 	}
-	c.otherwise()
+	if c.kind.penalty {
+		_, penalty := c.terms()
+		penalty.kept = []string{"penalty"}
+		penalty.block(c, "", "else", penalty.steps([]string{"strike"}))
+	} else {
+		c.WriteString("end\n")
+	}
 }
 
 // answer writes what the script answers of the first limits, of which there are so many.
@@ -298,5 +312,18 @@ func (c *composer) answer(limits int) {
 			c.WriteString(", " + replyNames[field] + c.scopes[i].suffix)
 		}
 	}
-	c.WriteString(c.replyOfTerms() + "}\n")
+	switch { // what a rule's terms add; without limits it is a short reply, see Marker
+	case len(c.limiters) == 0 && c.kind.overrides:
+		c.WriteString(", -4, ignored_0 or 0")
+	case len(c.limiters) == 0:
+		c.WriteString(", -4, 0")
+	default:
+		if c.kind.penalty {
+			c.WriteString(", penalty_0.earned")
+		}
+		if c.kind.overrides {
+			c.WriteString(", ignored_0")
+		}
+	}
+	c.WriteString("}\n")
 }

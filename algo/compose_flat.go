@@ -8,16 +8,13 @@ import (
 // A script that decides one limit, and has no terms, is flat: its charge stands in the scope of
 // its check, so that next to nothing need be kept from one scope to another.
 
-func (c *composer) isFlat() bool {
-	return len(c.limiters) == 1 && !c.kind.overrides && !c.kind.penalty && len(c.scopes[0].steps(pickSteps)) == 0
-}
-
 // checkFlat writes what check does.
 func (c *composer) checkFlat() {
 	s := &c.scopes[0]
 	steps, charge := s.checks(), s.steps(chargeSteps)
-	known := append(s.bind(c, "", steps), given(steps)...)
+	known := s.bind(c, "", steps)
 	for i := range steps {
+		known = append(known, steps[i].gives...)
 		c.WriteString(steps[i].body)
 	}
 	kept := redeclared(charge)
@@ -43,14 +40,6 @@ func (c *composer) checkFlat() {
 		c.WriteString(", " + name)
 	}
 	c.WriteString("}\n")
-}
-
-// given are the names that steps give.
-func given(steps []step) (names []string) {
-	for i := range steps {
-		names = append(names, steps[i].gives...)
-	}
-	return names
 }
 
 // redeclared are those names that steps give as locals of their own.

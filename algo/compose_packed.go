@@ -21,24 +21,6 @@ func packs(limits int) bool { return limits > 1 && limits <= maxPacked }
 // request's way, and may have costs of many charges.
 func (c *composer) packed() bool { return !c.kind.refund && packs(len(c.limiters)) }
 
-// unpackedSource returns what a name of limit i is bound to, where unpack has made locals.
-func (c *composer) unpackedSource(i int, name string) string {
-	switch name {
-	case "key":
-		return index("KEYS", i+1)
-	case "nonce":
-		return index("ARGV", 2)
-	case "cost", "units":
-		return name + c.scopes[i].suffix
-	}
-	for _, a := range c.limiters[i].args() {
-		if a.name == name {
-			return name + c.scopes[i].suffix
-		}
-	}
-	return ""
-}
-
 // packedArgs is how many arguments the limits have together: the costs, the nonce if one takes it,
 // and the numbers. A limit with an Over is alone.
 func packedArgs(limiters []limiter) int {

@@ -11,27 +11,32 @@ import (
 func (c *composer) refund() {
 	c.pick(longAgo)
 	at := strconv.Itoa(c.argsOfLimits() + 1)
-	c.WriteString("local charged = ARGV[" + at + "] + 0\n" + c.declareGone())
-	if c.takesFurther() {
-		c.WriteString("local last = " + at + "\nrepeat\n")
-		c.refundOnce("  ")
-		c.goOn()
-		c.WriteString("until not charged\n")
-	} else {
-		c.refundOnce("")
-	}
-	c.WriteString("return " + c.gone() + "\n")
-}
-
-// takesFurther reports whether a call may change several charges. Those of slots are
-// under a nonce each.
-func (c *composer) takesFurther() bool {
+	c.WriteString("local charged = ARGV[" + at + "] + 0\n")
+	gone := "" // of how many limits the slots were gone already, which is the reply
 	for i := range c.limiters {
 		if c.limiters[i].nonce {
-			return false
+			name := "gone" + c.scopes[i].suffix
+			c.scopes[i].kept = append(c.scopes[i].kept, "gone")
+			c.WriteString("local " + name + " = 0\n")
+			gone += " + " + name
 		}
 	}
-	return true
+	if gone != "" { // slots are under a nonce each, so that a call changes one charge
+		c.refundOnce("")
+		c.WriteString("return " + gone[len(" + "):] + "\n")
+		return
+	}
+	c.WriteString("local last = " + at + "\nrepeat\n")
+	c.refundOnce("  ")
+	// The next charge, if there is one, takes the place of the last.
+	var to, from strings.Builder
+	for i := range c.limiters {
+		to.WriteString("ARGV[" + strconv.Itoa(c.argsBefore(i)+1) + "], ")
+		from.WriteString("ARGV[last + " + strconv.Itoa(i+1) + "], ")
+	}
+	next := "last + " + strconv.Itoa(len(c.limiters)+1)
+	c.WriteString("  charged = ARGV[" + next + "]\n  if charged then\n    " +
+		to.String() + "charged, last = " + from.String() + "charged + 0, " + next + "\n  end\nuntil not charged\nreturn 0\n")
 }
 
 // refundOnce writes what changes one charge.
@@ -47,17 +52,4 @@ func (c *composer) refundOnce(indent string) {
 		}
 		s.kept = s.kept[:kept]
 	}
-}
-
-// goOn writes what puts the next charge, if there is one, in place of the last.
-func (c *composer) goOn() {
-	n := len(c.limiters)
-	var to, from strings.Builder
-	for i := range c.limiters {
-		to.WriteString("ARGV[" + strconv.Itoa(c.argsBefore(i)+1) + "], ")
-		from.WriteString("ARGV[last + " + strconv.Itoa(i+1) + "], ")
-	}
-	next := "last + " + strconv.Itoa(n+1)
-	c.WriteString("  charged = ARGV[" + next + "]\n  if charged then\n    " +
-		to.String() + "charged, last = " + from.String() + "charged + 0, " + next + "\n  end\n")
 }

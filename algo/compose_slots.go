@@ -40,27 +40,3 @@ func (c *composer) whole(name string) string {
 	c.WriteString(steps[0].body + "return " + strings.Join(steps[0].gives, ", ") + "\n")
 	return c.String()
 }
-
-// gone returns a refund's reply: of how many limits the slots were gone already.
-func (c *composer) gone() (sum string) {
-	for i := range c.limiters {
-		if c.limiters[i].nonce {
-			sum += " + gone" + c.scopes[i].suffix
-		}
-	}
-	if sum == "" {
-		return "0"
-	}
-	return sum[len(" + "):]
-}
-
-// declareGone declares what it answers.
-func (c *composer) declareGone() (declared string) {
-	for i := range c.limiters {
-		if c.limiters[i].nonce {
-			c.scopes[i].kept = append(c.scopes[i].kept, "gone")
-			declared += "local gone" + c.scopes[i].suffix + " = 0\n"
-		}
-	}
-	return declared
-}

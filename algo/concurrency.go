@@ -140,7 +140,13 @@ func slotsOf(s State, nonce int64) State {
 // can. Once the entries seen occupy all slots, it stops: they decide.
 func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 	s = s[:len(s)/slotLen*slotLen]
-	if c.plain(s, nowMicros) >= c.room {
+	plain := int64(0) // entries that end within a ttl, as all do unless the ttl was longer or the clock was set back
+	for rest := s; len(rest) >= slotLen; rest = rest[slotLen:] {
+		if within(rest[slotEnd], nowMicros+1, nowMicros+c.ttl) {
+			plain++
+		}
+	}
+	if plain >= c.room {
 		return s, false
 	}
 	kept, changed := s[:0], false
@@ -156,17 +162,6 @@ func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 		kept = append(kept, s[slotNonce], s[slotCount], end)
 	}
 	return kept, changed
-}
-
-// plain is how many entries end within a ttl, as all do unless the ttl was longer or the
-// clock was set back.
-func (c *concurrency) plain(s State, nowMicros int64) (n int64) {
-	for ; len(s) >= slotLen; s = s[slotLen:] {
-		if within(s[slotEnd], nowMicros+1, nowMicros+c.ttl) {
-			n++
-		}
-	}
-	return n
 }
 
 func (c *concurrency) expires(s State) (micros int64) {

@@ -73,7 +73,7 @@ func TestDifferentialSeveralLimits(t *testing.T) {
 		var limits []Limit
 		for range 2 + r.IntN(5) {
 			l := r.classed(r.limit(all[r.IntN(len(all))]))
-			if validate(append(limits, l)) == nil {
+			if _, err := NewPlan(append(limits, l)); err == nil {
 				limits = append(limits, l)
 			}
 		}
@@ -90,7 +90,7 @@ func TestDifferentialGuarantee(t *testing.T) {
 		var limits []Limit
 		for range r.IntN(3) {
 			l := r.classed(r.limit(all[r.IntN(len(all))]))
-			if validate(append(limits, l)) == nil && !l.Queue {
+			if _, err := NewPlan(append(limits, l)); err == nil && !l.Queue {
 				limits = append(limits, l)
 			}
 		}

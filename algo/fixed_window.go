@@ -32,7 +32,18 @@ var fixedWindowAlgorithm = algorithm{
 	longer: func(_ *Limit, _, retryAfterMicros int64) (int64, bool) {
 		return retryAfterMicros, true // all of it comes back at once
 	},
-	lasts: untilWindowEnds,
+	// How long the window still lasts; a whole one if no request has begun it.
+	lasts: func(l *Limit, d *Decision, atMicros int64) int64 {
+		switch {
+		case d.ResetAfterMicros > 0:
+			return d.ResetAfterMicros
+		case d.EndsMicros > 0:
+			return d.EndsMicros - atMicros
+		case l.FromFirstRequest:
+			return l.WindowMicros
+		}
+		return l.WindowMicros - atMicros%l.WindowMicros
+	},
 	make: func(l *Limit) limiter {
 		f := fixedWindow{l.Units, l.roomOf(l.Units), l.WindowMicros, l.FromFirstRequest, l.CalendarID != "", l.Bounds}
 		form := &clockForm
@@ -90,19 +101,6 @@ func (f *fixedWindow) read(s State, nowMicros int64) (start, used int64) {
 		return nowMicros, 0
 	}
 	return f.begin(nowMicros), 0
-}
-
-// untilWindowEnds is how long the window still lasts; a whole one if no request has begun it.
-func untilWindowEnds(l *Limit, d *Decision, atMicros int64) int64 {
-	switch {
-	case d.ResetAfterMicros > 0:
-		return d.ResetAfterMicros
-	case d.EndsMicros > 0:
-		return d.EndsMicros - atMicros
-	case l.FromFirstRequest:
-		return l.WindowMicros
-	}
-	return l.WindowMicros - atMicros%l.WindowMicros
 }
 
 // begin is when the window begins that a time is in, unless its first request has

@@ -48,20 +48,6 @@ func (p *Plan) Guarantee() (guarantee, pool int, ok bool) {
 	return p.guarantee, p.pool, p.guarantee != noLimit
 }
 
-// checkGuarantee corrects what the guarantee says by itself: of a cost of 0 it is none, and it waits
-// until the pool's debt leaves room.
-func (p *Plan) checkGuarantee(states []State, nowMicros int64, costs []int64, out []Decision) {
-	d, pool := &out[p.guarantee], &p.limiters[p.pool].bucket
-	switch {
-	case costs[p.guarantee] <= 0 || costs[p.pool] > 2*pool.capacity:
-		d.Allowed, d.RetryAfterMicros = false, Never
-	case d.RetryAfterMicros >= 0:
-		over := pool.lead(states[p.pool], nowMicros) + costs[p.pool]*pool.interval - 2*pool.tolerance
-		wait := max(d.RetryAfterMicros, pool.ceilMicros(over))
-		d.Allowed, d.RetryAfterMicros = wait == 0, wait
-	}
-}
-
 // Resolve makes one decision of those of guarantee and pool, which stand as the limits have made
 // them after Decide: shown is the one that admitted, else the pool, with the shorter wait of the two.
 // The other one is hidden. borrows says that the guarantee charged nothing.
@@ -97,7 +83,7 @@ func pair(limiters []limiter) (guarantee, pool int) {
 	return guarantee, pool
 }
 
-// weighGuarantee writes what checkGuarantee does.
+// weighGuarantee writes what Check does of the guarantee.
 func (c *composer) weighGuarantee() {
 	guarantee, pool := pair(c.limiters)
 	if guarantee == noLimit {

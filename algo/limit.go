@@ -174,31 +174,27 @@ const PerInfix = ":per:"
 // variant if its state differs; ":over" before it for a limit with Over. Limits with the same
 // suffix continue each other's state. With a PerID the values follow.
 func (l *Limit) KeySuffix() string {
-	suffix := l.stateSuffix()
+	suffix := ":" + l.Algorithm.String()
+	switch {
+	case l.CalendarID != "":
+		suffix += ":" + l.CalendarID
+	case l.Algorithm.HasWindow():
+		suffix += ":" + FormatDuration(l.WindowMicros)
+	}
+	switch {
+	case l.CalendarID != "" || !l.Algorithm.HasWindow():
+	case l.FromFirstRequest:
+		suffix += ":first"
+	case l.SubWindows > 1:
+		suffix += ":" + strconv.FormatInt(l.SubWindows, 10)
+	case l.Steps:
+		suffix += ":step"
+	}
 	if l.Over {
 		suffix = OverInfix + suffix
 	}
 	if l.PerID != "" {
 		suffix += PerInfix + l.PerID
-	}
-	return suffix
-}
-
-// stateSuffix names the state alone.
-func (l *Limit) stateSuffix() string {
-	if !l.Algorithm.HasWindow() {
-		return ":" + l.Algorithm.String()
-	}
-	suffix := ":" + l.Algorithm.String() + ":" + FormatDuration(l.WindowMicros)
-	switch {
-	case l.CalendarID != "":
-		return ":" + l.Algorithm.String() + ":" + l.CalendarID
-	case l.FromFirstRequest:
-		return suffix + ":first"
-	case l.SubWindows > 1:
-		return suffix + ":" + strconv.FormatInt(l.SubWindows, 10)
-	case l.Steps:
-		return suffix + ":step"
 	}
 	return suffix
 }
@@ -217,7 +213,12 @@ func (l *Limit) ID() ID {
 	id := ID{Algorithm: l.Algorithm, WindowMillis: uint64(l.WindowMicros / 1000)}
 	switch {
 	case l.CalendarID != "":
-		id.Variant = hashOf(l.CalendarID)
+		// FNV-1a in 32 bits, made to differ from all small numbers: http://www.isthe.com/chongo/tech/comp/fnv/
+		hash := uint32(2166136261)
+		for i := range len(l.CalendarID) {
+			hash = (hash ^ uint32(l.CalendarID[i])) * 16777619
+		}
+		id.Variant = 1<<32 | uint64(hash)
 	case l.FromFirstRequest, l.Steps:
 		id.Variant = 1
 	case l.SubWindows > 1:
@@ -231,13 +232,3 @@ func (l *Limit) ID() ID {
 
 // overVariant is in the Variant of limits with Over: it is in no other.
 const overVariant = 1 << 33
-
-// hashOf is the FNV-1a of a text in 32 bits, made to differ from all small numbers.
-// http://www.isthe.com/chongo/tech/comp/fnv/
-func hashOf(text string) uint64 {
-	hash := uint32(2166136261)
-	for i := range len(text) {
-		hash = (hash ^ uint32(text[i])) * 16777619
-	}
-	return 1<<32 | uint64(hash)
-}

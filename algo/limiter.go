@@ -59,7 +59,7 @@ const (
 type form struct {
 	file    string // the name of the .lua file
 	lua     string // its text
-	variant string // which of its functions to use, see stepOf
+	variant string // which of its functions to use, see steps
 	nonce   bool   // whether the request's nonce follows the cost
 	over    bool   // whether what is over of an earlier batch follows the cost: units, when charged
 	owes    bool   // whether a settlement may charge more than was charged
@@ -89,10 +89,22 @@ func (a *argument) of(l *limiter) (number int64, shift uint) {
 	return a.number(l), shift
 }
 
-// append appends it as text.
+// append appends it as text: every digit, which are as many decimals as the shift has bits, so that
+// the plugin does without strconv's floating point.
 func (a *argument) append(dst []byte, l *limiter) []byte {
-	number, shift := a.of(l)
-	return appendTicks(dst, number, shift)
+	ticks, shift := a.of(l)
+	dst = appendInt(dst, ticks>>shift)
+	below := int64(1)<<shift - 1
+	rest := ticks & below
+	if rest == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for ; rest != 0; rest &= below {
+		rest *= 10
+		dst = append(dst, '0'+byte(rest>>shift))
+	}
+	return dst
 }
 
 // appendPacked appends it as a little-endian double, which is the same number: it has at most 53

@@ -32,17 +32,3 @@ func addUnits(s State, micros, units int64) State {
 	s[i+pairTime], s[i+pairUnits] = micros, units
 	return s
 }
-
-// removeUnits takes units off those of a time, as many as there are.
-func removeUnits(s State, micros, units int64) State {
-	for i := 0; i+pairLen <= len(s); i += pairLen {
-		if s[i+pairTime] != micros {
-			continue
-		}
-		if s[i+pairUnits] -= units; s[i+pairUnits] <= 0 {
-			s = append(s[:i], s[i+pairLen:]...)
-		}
-		break
-	}
-	return s
-}

@@ -168,7 +168,17 @@ func (p *Plan) Check(states []State, nowMicros int64, costs []int64, out []Decis
 		}
 		return allowed
 	}
-	p.checkGuarantee(states, nowMicros, costs, out)
+	// What the guarantee says by itself is corrected: of a cost of 0 it is none, and it waits until the
+	// pool's debt leaves room.
+	d, pool := &out[p.guarantee], &p.limiters[p.pool].bucket
+	switch {
+	case costs[p.guarantee] <= 0 || costs[p.pool] > 2*pool.capacity:
+		d.Allowed, d.RetryAfterMicros = false, Never
+	case d.RetryAfterMicros >= 0:
+		over := pool.lead(states[p.pool], nowMicros) + costs[p.pool]*pool.interval - 2*pool.tolerance
+		wait := max(d.RetryAfterMicros, pool.ceilMicros(over))
+		d.Allowed, d.RetryAfterMicros = wait == 0, wait
+	}
 	allowed = true
 	for i := range p.limiters {
 		allowed = allowed && p.allows(i, out)

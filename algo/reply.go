@@ -138,11 +138,31 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 			}
 			allowed = true
 		}
-		fields := p.limiters[i].reply
-		if !parseDecision(&p.limits[i], fields, values, &out[i]) && (i != p.guarantee || !p.waitsForPool(&out[i])) {
+		l, d, fields := &p.limits[i], &out[i], p.limiters[i].reply
+		*d = Decision{}
+		for n, field := range fields {
+			*field.of(d) = values[n]
+		}
+		d.Allowed = d.RetryAfterMicros == 0
+		most := l.maxWaitMicros()
+		longest := most // that a request may have to wait
+		switch {
+		case i == p.guarantee: // it waits until its pool has come out of debt
+			longest = max(most, p.limits[p.pool].maxWaitMicros())
+		case l.CalendarID != "":
+			begins, ends := l.Bounds.window(d.BeginsMicros)
+			if begins != d.BeginsMicros || ends == 0 {
+				return 0, false, ErrReplyRange
+			}
+			d.EndsMicros, most, longest = ends, ends-begins, ends-begins
+		}
+		if !within(d.Remaining, 0, l.Room()) ||
+			!within(d.ResetAfterMicros, 0, most) || !within(d.ResetBeforeMicros, 0, most) ||
+			!within(d.RetryAfterMicros, Never, longest) ||
+			!within(d.DelayMicros, 0, l.MaxDelayMicros) || !within(d.WaitingUnits, 0, l.Capacity()) {
 			return 0, false, ErrReplyRange
 		}
-		allowed = allowed && out[i].Allowed
+		allowed = allowed && d.Allowed
 		values = values[len(fields):]
 	}
 	if p.guarantee == noLimit {
@@ -154,37 +174,6 @@ func (p *Plan) ParseReply(values []int64, out []Decision) (atMicros int64, allow
 	}
 	p.Resolve(out)
 	return atMicros, allowed, nil
-}
-
-// waitsForPool reports whether a guarantee's decision makes sense as one that waits until its pool
-// has come out of debt.
-func (p *Plan) waitsForPool(d *Decision) bool {
-	l := &p.limits[p.guarantee]
-	most := l.maxWaitMicros()
-	return within(d.Remaining, 0, l.Room()) && within(d.ResetAfterMicros, 0, most) &&
-		within(d.ResetBeforeMicros, 0, most) && within(d.RetryAfterMicros, Never, p.limits[p.pool].maxWaitMicros())
-}
-
-// parseDecision reads one limit's part and reports whether it makes sense.
-func parseDecision(l *Limit, fields []replyField, values []int64, d *Decision) bool {
-	*d = Decision{}
-	for n, field := range fields {
-		*field.of(d) = values[n]
-	}
-	d.Allowed = d.RetryAfterMicros == 0
-	most := l.maxWaitMicros()
-	if l.CalendarID != "" {
-		begins, ends := l.Bounds.window(d.BeginsMicros)
-		if begins != d.BeginsMicros || ends == 0 {
-			return false
-		}
-		d.EndsMicros, most = ends, ends-begins
-	}
-	return within(d.Remaining, 0, l.Room()) &&
-		within(d.ResetAfterMicros, 0, most) &&
-		within(d.ResetBeforeMicros, 0, most) &&
-		within(d.RetryAfterMicros, Never, most) &&
-		within(d.DelayMicros, 0, l.MaxDelayMicros) && within(d.WaitingUnits, 0, l.Capacity())
 }
 
 func within(v, low, high int64) bool { return low <= v && v <= high }

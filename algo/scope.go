@@ -60,8 +60,11 @@ func (s *step) rename(from, to string) {
 	var body strings.Builder
 	word := 0
 	for i := 0; i <= len(s.body); i++ {
-		if i < len(s.body) && isNameByte(s.body[i]) {
-			continue
+		if i < len(s.body) {
+			c := s.body[i]
+			if c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
+				continue
+			}
 		}
 		if name := s.body[word:i]; name == from {
 			body.WriteString(to)
@@ -76,33 +79,21 @@ func (s *step) rename(from, to string) {
 	s.body = body.String()
 }
 
-func isNameByte(c byte) bool {
-	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-// steps are those steps of these names that the file has.
+// steps are those steps of these names that the file has: those of its variant, where there are any.
 func (s *scope) steps(names []string) (steps []step) {
 	for _, name := range names {
-		if found, ok := stepOf(s.lua, name, s.variant); ok {
+		found, ok := step{}, false
+		if s.variant != "" {
+			found, ok = findStep(s.lua, name+"_"+s.variant)
+		}
+		if !ok {
+			found, ok = findStep(s.lua, name)
+		}
+		if ok {
 			steps = append(steps, found)
 		}
 	}
 	return steps
-}
-
-// bindsAgain reports whether a name is bound anew in each scope: text, of which a script
-// has no better form.
-func (s *scope) bindsAgain(name string) bool {
-	source := s.source(name)
-	return slices.Contains(s.kept, name) || source != "" && !strings.HasSuffix(source, " + 0")
-}
-
-// names are all names that steps take and give.
-func (s *scope) names(steps []step) (names []string) {
-	for i := range steps {
-		names = append(append(names, steps[i].takes...), steps[i].gives...)
-	}
-	return names
 }
 
 func (s *scope) suffixed(names []string) string {
@@ -177,16 +168,6 @@ func (s *scope) bindBut(c *composer, indent string, steps []step, given []string
 
 const openingOfStep = "local function "
 
-// stepOf finds a step of a file, or that of its variant.
-func stepOf(lua, name, variant string) (found step, ok bool) {
-	if variant != "" {
-		if found, ok = findStep(lua, name+"_"+variant); ok {
-			return found, true
-		}
-	}
-	return findStep(lua, name)
-}
-
 func findStep(lua, name string) (found step, ok bool) {
 	_, after, ok := strings.Cut(lua, "\n"+openingOfStep+name+"(")
 	if !ok {
@@ -200,7 +181,7 @@ func findStep(lua, name string) (found step, ok bool) {
 		line = strings.TrimPrefix(line, "  ")
 		if gives, last := strings.CutPrefix(line, "return "); last {
 			found.gives = split(strings.TrimSpace(gives))
-		} else if isCode(line) {
+		} else if code := strings.TrimSpace(line); code != "" && !strings.HasPrefix(code, "--") {
 			writeLine(&body, lua, line)
 		}
 	}
@@ -234,9 +215,4 @@ func writeLine(body *strings.Builder, lua, line string) {
 		return
 	}
 	body.WriteString(line)
-}
-
-func isCode(line string) bool {
-	line = strings.TrimSpace(line)
-	return line != "" && !strings.HasPrefix(line, "--")
 }

@@ -44,24 +44,25 @@ var slidingWindowCounterAlgorithm = algorithm{
 	name: "sliding_window_counter", fields: common | 1<<FieldSubWindows, windows: ownWindow,
 	leasable: func(*Limit) error { return errCounterLease },
 	longer:   unknownWait,
-	lasts:    untilCountFalls,
+	// At most a window while units are left. With none left it may be longer: after one window the units
+	// of a sub-window that has just begun to leave still count.
+	lasts: func(l *Limit, d *Decision, atMicros int64) int64 {
+		micros := untilReset(l, d, atMicros)
+		if d.Remaining > 0 {
+			return min(micros, l.WindowMicros)
+		}
+		return micros
+	},
 	make: func(l *Limit) limiter {
 		form := &counterForm
 		if l.SubWindows > 1 {
 			form = &subWindowsForm
 		}
-		return limiter{form: form, counter: newSlidingWindowCounter(l)}
+		c := slidingWindowCounter{limit: l.Units, room: l.roomOf(l.Units), window: l.WindowMicros}
+		c.size = c.window / max(l.SubWindows, 1)
+		c.scale(c.room)
+		return limiter{form: form, counter: c}
 	},
-}
-
-// untilCountFalls is at most a window while units are left. With none left it may be longer: after one
-// window the units of a sub-window that has just begun to leave still count.
-func untilCountFalls(l *Limit, d *Decision, atMicros int64) int64 {
-	micros := untilReset(l, d, atMicros)
-	if d.Remaining > 0 {
-		return min(micros, l.WindowMicros)
-	}
-	return micros
 }
 
 var errCounterLease = errors.New("a sliding_window_counter weighs requests by when they come")
@@ -77,13 +78,6 @@ var (
 		args: subWindowsArgs[:], reply: usualReply[:], room: "limit",
 	}
 )
-
-func newSlidingWindowCounter(l *Limit) slidingWindowCounter {
-	c := slidingWindowCounter{limit: l.Units, room: l.roomOf(l.Units), window: l.WindowMicros}
-	c.size = c.window / max(l.SubWindows, 1)
-	c.scale(c.room)
-	return c
-}
 
 // scale chooses the steps in which so many units are compared.
 func (c *slidingWindowCounter) scale(units int64) {
@@ -138,11 +132,8 @@ func (c *slidingWindowCounter) tally(s State, nowMicros int64) tally {
 	return t
 }
 
-// free is how much more fits, in units * steps; negative if nothing does.
-func (c *slidingWindowCounter) free(t *tally) int64 { return c.freeOf(c.room, t) }
-
-// freeOf is how much fits below a number of units.
-func (c *slidingWindowCounter) freeOf(units int64, t *tally) int64 {
+// free is how much fits below a number of units, in units * steps; negative if nothing does.
+func (c *slidingWindowCounter) free(units int64, t *tally) int64 {
 	if t.whole > units {
 		return -1
 	}
@@ -159,7 +150,7 @@ func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
 	if t.any {
 		reset = t.newest + c.size + c.window - nowMicros
 	}
-	d := uncharged(max(c.free(&t), 0)/c.steps, reset)
+	d := uncharged(max(c.free(c.room, &t), 0)/c.steps, reset)
 	switch {
 	case cost <= d.Remaining:
 	case cost > c.room:
@@ -234,12 +225,22 @@ func (c *slidingWindowCounter) rebase(s State, nowMicros int64) (State, bool) {
 	return append(kept, start, min(units, math.MaxUint32)), true
 }
 
+// refund takes units off those of a sub-window, as many as there are.
 func (c *slidingWindowCounter) refund(s State, chargedAtMicros, nowMicros, cost int64) State {
 	start := floorTo(chargedAtMicros, c.size)
 	if floorTo(nowMicros, c.size)-start > c.window {
 		return s
 	}
-	return removeUnits(s, start, cost)
+	for i := 0; i+pairLen <= len(s); i += pairLen {
+		if s[i+pairTime] != start {
+			continue
+		}
+		if s[i+pairUnits] -= cost; s[i+pairUnits] <= 0 {
+			s = append(s[:i], s[i+pairLen:]...)
+		}
+		break
+	}
+	return s
 }
 
 // debit charges cost in the sub-window of an earlier charge, if that still counts.
@@ -252,7 +253,7 @@ func (c *slidingWindowCounter) debit(s State, chargedAtMicros, nowMicros, cost i
 	}
 	t := c.tally(s, nowMicros)
 	at := floorTo(min(chargedAtMicros, nowMicros), c.size)
-	owed := min(cost, c.freeOf(2*c.limit, &t)/c.steps)
+	owed := min(cost, c.free(2*c.limit, &t)/c.steps)
 	if owed <= 0 || t.start-at > c.window {
 		return s
 	}

@@ -108,19 +108,15 @@ func (w *slidingWindowLog) charge(s State, nowMicros, cost int64, d *Decision) S
 	d.Remaining -= cost
 	d.ResetAfterMicros = w.window
 	s = append(s[:0], since(s, nowMicros-w.window)...)
-	if len(s) > 0 && w.joins(newestOf(s)[entryLast], nowMicros, len(s)/entryLen) {
+	if len(s) > 0 {
 		e := newestOf(s)
-		e[entryLast] = nowMicros
-		e[entryUnits] += cost
-		return s
+		if e[entryLast] == nowMicros || len(s)/entryLen >= logEntries && floorTo(nowMicros, w.cell) <= e[entryLast] {
+			e[entryLast] = nowMicros
+			e[entryUnits] += cost
+			return s
+		}
 	}
 	return append(s, nowMicros, nowMicros, cost)
-}
-
-// joins reports whether a charge is added to the newest of so many entries.
-func (w *slidingWindowLog) joins(lastMicros, nowMicros int64, entries int) bool {
-	return lastMicros == nowMicros ||
-		entries >= logEntries && floorTo(nowMicros, w.cell) <= lastMicros
 }
 
 // rebase makes all entries of the future one of now.

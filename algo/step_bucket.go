@@ -48,19 +48,6 @@ var stepArgs = [...]argument{
 
 var errStepLease = errors.New("a step refills the bucket at once, whoever still holds tokens of the step before")
 
-// newStepBucket prepares the arithmetic of a limit within its bounds.
-func newStepBucket(l *Limit) limiter {
-	return limiter{
-		kind: kindOfSteps, form: &stepForm,
-		steps: stepBucket{limit: l.Units, window: l.WindowMicros, capacity: l.burst(), room: l.roomOf(l.burst())},
-	}
-}
-
-// longerOfSteps knows the wait of a cost that needs whole steps more.
-func longerOfSteps(l *Limit, units, retryAfterMicros int64) (micros int64, known bool) {
-	return retryAfterMicros + units/l.Units*l.WindowMicros, units%l.Units == 0
-}
-
 // in is how long it takes until steps have brought so many units, from the beginning of a step on.
 func (b *stepBucket) in(units int64) int64 { return b.stepsFor(units) * b.window }
 
@@ -87,21 +74,15 @@ func (b *stepBucket) used(s State, nowMicros int64) int64 {
 	if !b.isState(s) {
 		return 0
 	}
-	used := b.clamped(s)
+	used, owed := s[stepUsed], s[stepOwed] // when the state was counted
+	if used > b.capacity {
+		used = min(used-owed, b.capacity) + min(owed, b.capacity)
+	}
 	steps := max(floorTo(nowMicros, b.window)-s[stepAt], 0) / b.window
 	if steps >= b.stepsFor(used) {
 		return 0
 	}
 	return used - steps*b.limit
-}
-
-// clamped are the units that were missing when the state was counted.
-func (b *stepBucket) clamped(s State) int64 {
-	used, owed := s[stepUsed], s[stepOwed]
-	if used <= b.capacity {
-		return used
-	}
-	return min(used-owed, b.capacity) + min(owed, b.capacity)
 }
 
 func (b *stepBucket) check(s State, nowMicros, cost int64) Decision {
@@ -122,16 +103,11 @@ func (b *stepBucket) check(s State, nowMicros, cost int64) Decision {
 }
 
 func (b *stepBucket) charge(s State, nowMicros, cost int64, d *Decision) State {
-	s = b.store(s, nowMicros, b.used(s, nowMicros)+cost)
+	start, used := floorTo(nowMicros, b.window), b.used(s, nowMicros)+cost
+	s = append(s[:0], start, used, max(used-b.capacity, 0), start+b.in(used))
 	d.Remaining -= cost
 	d.ResetAfterMicros = s[stepEnds] - nowMicros
 	return s
-}
-
-// store writes down how many units are missing, in s.
-func (b *stepBucket) store(s State, nowMicros, used int64) State {
-	start := floorTo(nowMicros, b.window)
-	return append(s[:0], start, used, max(used-b.capacity, 0), start+b.in(used))
 }
 
 // refund gives cost back: it takes the units off those that were counted, as if they had never been

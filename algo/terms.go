@@ -3,6 +3,7 @@ package algo
 import (
 	_ "embed"
 	"math/bits"
+	"strconv"
 )
 
 //go:embed override.lua
@@ -31,8 +32,22 @@ const (
 func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 	p := &Plan{slots: -1}
 	if len(limits) > 0 || terms == (Terms{}) {
-		if err := validate(limits); err != nil {
+		if len(limits) == 0 || len(limits) > MaxLimits {
+			return nil, invalid(len(limits), " limits in one rule (want 1 to ", MaxLimits, ")")
+		}
+	}
+	for i := range limits {
+		if err := limits[i].validate(); err != nil {
 			return nil, err
+		}
+		if limits[i].LeaseMicros != 0 && len(limits) > 1 {
+			return nil, invalid("batches of one limit of several (want them of a rule's only limit)")
+		}
+		for j := range limits[:i] {
+			if limits[i].KeySuffix() == limits[j].KeySuffix() {
+				return nil, invalid("two limits have the key ", strconv.Quote(limits[i].KeySuffix()),
+					" (want different ones, as they would share a state)")
+			}
 		}
 	}
 	if terms.Penalty != nil {

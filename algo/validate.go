@@ -12,29 +12,6 @@ import (
 // doubles.
 const MaxRestoreMicros = 100 * 365.25 * 24 * 3600 * 1e6
 
-// validate refuses what NewPlan cannot make right. The first mistake is
-// returned.
-func validate(limits []Limit) error {
-	if len(limits) == 0 || len(limits) > MaxLimits {
-		return invalid(len(limits), " limits in one rule (want 1 to ", MaxLimits, ")")
-	}
-	for i := range limits {
-		if err := limits[i].validate(); err != nil {
-			return err
-		}
-		if limits[i].LeaseMicros != 0 && len(limits) > 1 {
-			return invalid("batches of one limit of several (want them of a rule's only limit)")
-		}
-		for j := range limits[:i] {
-			if limits[i].KeySuffix() == limits[j].KeySuffix() {
-				return invalid("two limits have the key ", strconv.Quote(limits[i].KeySuffix()),
-					" (want different ones, as they would share a state)")
-			}
-		}
-	}
-	return nil
-}
-
 func (l *Limit) validate() error {
 	leastWindow, mostWindow := int64(MinWindowMicros), int64(MaxWindowMicros)
 	leastTTL, mostTTL := int64(0), int64(0)
@@ -73,7 +50,11 @@ func (l *Limit) validate() error {
 	if err := l.validateVariant(); err != nil {
 		return err
 	}
-	return l.validateRestore()
+	if l.RestoreMicros() > MaxRestoreMicros {
+		return invalid("a burst of ", l.Capacity(), " is restored in ", l.RestoreMicros(),
+			" us (want at most ", int64(MaxRestoreMicros), ", 100 years)")
+	}
+	return nil
 }
 
 // validateVariant refuses fields that are not the algorithm's.
@@ -122,15 +103,6 @@ func (a Algorithm) delayField() Field {
 		return FieldMaxWait
 	}
 	return FieldMaxDelay
-}
-
-// validateRestore refuses a burst that takes too long to be restored.
-func (l *Limit) validateRestore() error {
-	if l.RestoreMicros() > MaxRestoreMicros {
-		return invalid("a burst of ", l.Capacity(), " is restored in ", l.RestoreMicros(),
-			" us (want at most ", int64(MaxRestoreMicros), ", 100 years)")
-	}
-	return nil
 }
 
 // sizeIsValid reports whether Units and Burst are within their bounds.

@@ -14,9 +14,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestAround holds what validate says of the file around a configuration, its notes left out. "edit" breaks the Envoy file
-// that users get in ways that Envoy accepts: each names what is there, and what takes its place. "file" is a
-// whole file. INLINE is the bridge's code in it. With -rewrite the answers are written anew.
+// TestAround holds what validate says of the file around a configuration, its notes left out. "edit" breaks the
+// Envoy file that users get in ways that Envoy accepts: each names what is there, and what takes its place.
+// "file" is a whole file. INLINE is the bridge's code in it. With -rewrite the answers are written anew.
 func TestAround(t *testing.T) {
 	t.Parallel()
 	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))

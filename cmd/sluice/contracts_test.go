@@ -28,7 +28,8 @@ func TestImportOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin := write(t, "plugin.json", `{"redis": {"cluster": "redis"}, "rules": [{"name": "per-key", "overrides": true,
-		"key": [{"header": "x-api-key"}, {"header": "x-team"}], "limits": [{"algorithm": "gcra", "limit": 10, "window": "1m"}]}]}`)
+		"key": [{"header": "x-api-key"}, {"header": "x-team"}],
+		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1m"}]}]}`)
 	for _, c := range []struct {
 		args []string
 		out  string

@@ -180,7 +180,8 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		if value != "" {
 			tier = object{{"source", component}, {"value", value}}
 		}
-		if kind := cidr.get("type").text(); kind == "Distinct" || value == "" && kind != "Exact" { // each address has a counter
+		// Each address has a counter.
+		if kind := cidr.get("type").text(); kind == "Distinct" || value == "" && kind != "Exact" {
 			key = append(key, object{{"client_ip", true}})
 		}
 	}

@@ -52,8 +52,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	// The shares of requests that Envoy asks about and enforces are modes.
 	if n := e.filter.get("filter_enabled"); n.ok() {
 		if share := percent(n.get("default_value")); share < 100 {
-			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and limited",
-				share)
+			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and "+
+				"limited", share)
 		}
 		n.get("runtime_key")
 	}

@@ -181,7 +181,8 @@ func (h *Handler) answer(r *request) *response {
 	count := values(r.Object)
 	if r.Operation == "UPDATE" && max(count, values(r.OldObject)) <= maxValues {
 		var x, y struct{ Spec any }
-		if decode(r.Object, &x) == nil && decode(r.OldObject, &y) == nil && x.Spec != nil && reflect.DeepEqual(x.Spec, y.Spec) {
+		if decode(r.Object, &x) == nil && decode(r.OldObject, &y) == nil && x.Spec != nil &&
+			reflect.DeepEqual(x.Spec, y.Spec) {
 			return answer // a label, a status, a finalizer that is taken off
 		}
 	}

@@ -102,29 +102,6 @@ func TestIdentitiesAreApart(t *testing.T) {
 	})
 }
 
-// A client cannot raise its limit by repeating headers or writing them in
-// another case: the first value counts.
-func TestRepeatedHeaders(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		i := w.load(`{"rules": [{"name": "a", "key": [{"header": "x-id"}],
-			"cost": {"header": "x-cost", "default": 1, "max": 9},
-			"limits": [{"algorithm": "fixed_window", "limit": 2, "window": "1h"}]}]}`)
-		for _, test := range []struct {
-			headers []string
-			want    string
-		}{
-			{headers: []string{"x-id", "me"}, want: "allowed"},
-			{headers: []string{"x-id", "me", "x-id", "another"}, want: "allowed"},
-			{headers: []string{"x-id", "me", "x-id", "a third", "x-cost", "1", "x-cost", "0"}, want: "limited:a"},
-		} {
-			x := i.get("/", test.headers...)
-			testenv.Same(w.t, fmt.Sprintf("outcome of %q", test.headers), x.outcome(), test.want)
-			x.End()
-		}
-	})
-}
-
 // Any number of requests may come in one go: Redis decides each of them.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()

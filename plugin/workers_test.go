@@ -1,41 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"testing"
 	"time"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// The workers of one Envoy share the embedded store: together they admit exactly
-// the limit, of every algorithm.
-func TestWorkersShareTheEmbeddedStore(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range []string{
-		"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket", "gcra",
-	} {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				config := fmt.Sprintf(`{"rules": [{"name": "a", "key": [{"header": "x-client"}],
-					"limits": [{"algorithm": %q, "limit": 10, "window": "1h"}]}]}`, algorithm)
-				workers := []*instance{w.load(config), w.sibling().load(config)}
-				admitted := map[string]int{}
-				for n := range 60 {
-					name := fmt.Sprint("client ", n%2)
-					x := workers[n/2%2].get("/", client(name)...)
-					if x.Local == nil {
-						admitted[name]++
-					}
-					x.end()
-				}
-				testenv.Same(w.t, "admitted of client 0", admitted["client 0"], 10)
-				testenv.Same(w.t, "admitted of client 1", admitted["client 1"], 10)
-			})
-		})
-	}
-}
 
 // An Envoy that is reloaded keeps its counters; a limit that changed goes on
 // from them.

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Expression is a CEL text of a configuration. Envoy compiles and evaluates it.
 type Expression struct {
@@ -76,14 +73,3 @@ func readExpression(v value, kind ExpressionKind) string {
 
 // readCondition reads a CEL text that is true or not.
 func readCondition(v value) string { return readExpression(v, BoolExpression) }
-
-// readsAddress reports whether an expression's value is, or holds, the client's address with its port.
-func readsAddress(expr string) bool {
-	text := withoutSpaces(strings.ReplaceAll(expr, `"`, "'"))
-	for _, wrapper := range []string{"string(", "(", ")"} {
-		text = strings.ReplaceAll(text, wrapper, "")
-	}
-	text = strings.ReplaceAll(text, "source['address']", "source.address")
-	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '+' || r == '?' || r == ':' })
-	return slices.Contains(parts, "source.address")
-}

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // readComponents reads a list of components. An empty or absent key is one for all requests.
 func readComponents(v value, f *field) []Component {
@@ -52,10 +55,17 @@ func readComponent(v value) Component {
 		c.Value, _ = v.readText()
 	case c.Source == FromExpr:
 		c.Expr = readExpression(v, TextExpression)
-		if readsAddress(c.Expr) {
+		text := withoutSpaces(strings.ReplaceAll(c.Expr, `"`, "'"))
+		for _, wrapper := range []string{"string(", "(", ")"} {
+			text = strings.ReplaceAll(text, wrapper, "")
+		}
+		text = strings.ReplaceAll(text, "source['address']", "source.address")
+		parts := strings.FieldsFunc(text, func(r rune) bool { return r == '+' || r == '?' || r == ':' })
+		if slices.Contains(parts, "source.address") {
 			v.mistake(hasPort, v.shown())
 		}
 	}
+
 	// What is most likely a secret is hashed unless it is told.
 	hash, ok := o.field("hash")
 	switch {

@@ -57,8 +57,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 		}
 		n.get("runtime_key")
 	}
-	c.shadow = c.portion(e.filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: here "+
-		"every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
+	c.shadow = c.portion(e.filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: "+
+		"here every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
 	for _, u := range uses {
 		before := len(c.rules)
 		if when, ok := c.where(u.routes, e); ok {

@@ -10,58 +10,26 @@ import (
 // buckets are the algorithms that share their arithmetic.
 var buckets = []Algorithm{TokenBucket, LeakyBucket, GCRA}
 
-// changes are those of a bucket's size between two requests.
+// changes are those of a bucket's size between two requests, with a pause in us.
 var changes = []struct {
-	name          string
-	before        Size
-	charged       int64
-	pause         int64 // us
-	after         Size
-	cost          int64
-	wantRemaining int64
-	wantRetry     int64
-	wantBefore    int64
+	name                                 string
+	before                               Size
+	charged, pause                       int64
+	after                                Size
+	cost                                 int64
+	wantRemaining, wantRetry, wantBefore int64
 }{
+	{"a raised rate", Size{Units: 10, Burst: 600}, 600, 0, Size{Units: 600, Burst: 600}, 1, 0, 0.1e6, 60e6},
+	{"a lowered rate", Size{Units: 600, Burst: 600}, 60, 0, Size{Units: 60, Burst: 600}, 541, 540, 1e6, 60e6},
+	{"a raised limit", Size{Units: 10}, 10, 0, Size{Units: 100}, 91, 90, 0.6e6, 6e6},
+	{"a lowered limit holds its own capacity at most", Size{Units: 1000}, 1000, 0, Size{Units: 10}, 1, 0, 6e6, 60e6},
+	{"and drains from when it was charged", Size{Units: 1000}, 1000, 12e6, Size{Units: 10}, 3, 2, 6e6, 48e6},
+	{"a lowered burst", Size{Units: 10, Burst: 100}, 100, 0, Size{Units: 10, Burst: 5}, 1, 0, 6e6, 30e6},
 	{
-		name:   "a raised rate",
-		before: Size{Units: 10, Burst: 600}, charged: 600, after: Size{Units: 600, Burst: 600}, cost: 1,
-		wantRemaining: 0, wantRetry: 0.1e6, wantBefore: 60e6,
+		"another tick of the clock", Size{Units: MaxUnits, Burst: MaxUnits}, MaxCost, 0,
+		Size{Units: 60, Burst: MaxCost}, 1, 0, 1e6, MaxCost * 1e6,
 	},
-	{
-		name:   "a lowered rate",
-		before: Size{Units: 600, Burst: 600}, charged: 60, after: Size{Units: 60, Burst: 600}, cost: 541,
-		wantRemaining: 540, wantRetry: 1e6, wantBefore: 60e6,
-	},
-	{
-		name:   "a raised limit",
-		before: Size{Units: 10, Burst: 0}, charged: 10, after: Size{Units: 100, Burst: 0}, cost: 91,
-		wantRemaining: 90, wantRetry: 0.6e6, wantBefore: 6e6,
-	},
-	{
-		name:   "a lowered limit holds its own capacity at most",
-		before: Size{Units: 1000, Burst: 0}, charged: 1000, after: Size{Units: 10, Burst: 0}, cost: 1,
-		wantRemaining: 0, wantRetry: 6e6, wantBefore: 60e6,
-	},
-	{
-		name:   "and drains from when it was charged",
-		before: Size{Units: 1000, Burst: 0}, charged: 1000, pause: 12e6, after: Size{Units: 10, Burst: 0}, cost: 3,
-		wantRemaining: 2, wantRetry: 6e6, wantBefore: 48e6,
-	},
-	{
-		name:   "a lowered burst",
-		before: Size{Units: 10, Burst: 100}, charged: 100, after: Size{Units: 10, Burst: 5}, cost: 1,
-		wantRemaining: 0, wantRetry: 6e6, wantBefore: 30e6,
-	},
-	{
-		name:   "another tick of the clock",
-		before: Size{Units: MaxUnits, Burst: MaxUnits}, charged: MaxCost, after: Size{Units: 60, Burst: MaxCost}, cost: 1,
-		wantRemaining: 0, wantRetry: 1e6, wantBefore: MaxCost * 1e6,
-	},
-	{
-		name:   "to 0",
-		before: Size{Units: 10, Burst: 0}, charged: 5, after: Size{Units: 0, Burst: 0}, cost: 1,
-		wantRemaining: 0, wantRetry: Never, wantBefore: 0,
-	},
+	{"to 0", Size{Units: 10}, 5, 0, Size{}, 1, 0, Never, 0},
 }
 
 // TestChangedBucketGoesOnInUnits: what a bucket has in use are units, whatever

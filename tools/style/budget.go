@@ -20,13 +20,13 @@ type budget struct {
 
 // budgets may be lowered when code leaves. Before code enters that needs more, something of its size leaves.
 var budgets = []budget{
-	{dir: "plugin", lines: 17300, files: 22},
+	{dir: "plugin", lines: 15960, files: 20},
 	{dir: "plugin/config", lines: 3000, files: 22},
-	{dir: "plugin/decide", lines: 3200, files: 26},
-	{dir: "plugin/redis", lines: 2500, files: 17},
-	{dir: "cmd/sluice", lines: 11650},
+	{dir: "plugin/decide", lines: 2960, files: 24},
+	{dir: "plugin/redis", lines: 2360, files: 17},
+	{dir: "cmd/sluice", lines: 11600},
 	{dir: "bench", lines: 2200},
-	{dir: ".", tests: true, lines: 65300},
+	{dir: ".", tests: true, lines: 55700},
 }
 
 // over finds the budgets that the files under root exceed.

@@ -69,11 +69,15 @@ var subjects = []setup{
 	{id: sluice, title: "Sluice, Redis", status: 200, edit: usual},
 	{
 		id: sluiceReadme, title: "Sluice, Redis, README's configuration", status: 200, path: "api/orders",
-		edit: readme(""),
+		edit: readme("", ""),
+	},
+	{
+		id: "sluice-demo", title: "Sluice, Redis, envoy.yaml's demo: README's configuration with two kinds of headers",
+		status: 200, path: "api/orders", edit: readme(`"headers": ["x-ratelimit", "draft"], `, ""), onlyCounted: true,
 	},
 	{
 		id: "sluice-readme-match", title: "Sluice, Redis, README's configuration with host and methods", status: 200,
-		path: "api/orders", edit: readme(`, "host": {"prefix": "127."}, "methods": ["GET"]`), onlyCounted: true,
+		path: "api/orders", edit: readme("", `, "host": {"prefix": "127."}, "methods": ["GET"]`), onlyCounted: true,
 	},
 	{id: sluiceProxy, title: "Sluice, redis_proxy, Redis", status: 200, edit: proxied, onlyTimed: true},
 	{id: sluiceTwo, title: "Sluice, Redis, 2 limits in the rule", status: 200, edit: limited(twoLimits)},
@@ -199,17 +203,18 @@ func limited(limits string) edit {
 }
 
 // readme is the configuration that README shows, with limits that no run exhausts: what is exempt, a
-// rule of two limits by a key that is hashed, with more members of its match, and one by address.
-func readme(more string) edit {
+// rule of two limits by a key that is hashed, and one by address; with more members of the configuration,
+// and of the rule's match.
+func readme(members, match string) edit {
 	return func(c *envoyconf.Config, at place) {
-		c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"}, "rules": [
+		c.SetPlugin(fmt.Sprintf(`{"redis": {"cluster": "redis", "key_prefix": "bench-%d", "timeout": "%dms"}, %s"rules": [
 			{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
 			{"name": "per-key", "match": {"path": {"prefix": "/api/"}%s}, "key": [{"header": %q, "hash": true}], "limits": [
 				{"algorithm": "gcra", "limit": 1000000000, "window": "1h", "burst": 1000000},
 				{"algorithm": "sliding_window_counter", "limit": 1000000000, "window": "1h"}]},
 			{"name": "per-address", "key": [{"client_ip": {"v6_prefix": 64}}],
 				"limits": [{"algorithm": "token_bucket", "limit": 1000000000, "window": "1h"}]}]}`,
-			at.listener, at.timeout.Milliseconds(), more, identityHeader))
+			at.listener, at.timeout.Milliseconds(), members, match, identityHeader))
 	}
 }
 

@@ -26,8 +26,11 @@ var changes = []struct {
 	{"and drains from when it was charged", Size{Units: 1000}, 1000, 12e6, Size{Units: 10}, 3, 2, 6e6, 48e6},
 	{"a lowered burst", Size{Units: 10, Burst: 100}, 100, 0, Size{Units: 10, Burst: 5}, 1, 0, 6e6, 30e6},
 	{
-		"another tick of the clock", Size{Units: MaxUnits, Burst: MaxUnits}, MaxCost, 0,
-		Size{Units: 60, Burst: MaxCost}, 1, 0, 1e6, MaxCost * 1e6,
+		"another tick of the clock",
+		Size{Units: MaxUnits, Burst: MaxUnits},
+		MaxCost, 0,
+		Size{Units: 60, Burst: MaxCost},
+		1, 0, 1e6, MaxCost * 1e6,
 	},
 	{"to 0", Size{Units: 10}, 5, 0, Size{}, 1, 0, Never, 0},
 }

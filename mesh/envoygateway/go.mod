@@ -9,7 +9,7 @@ require (
 	github.com/google/go-containerregistry v0.21.9
 	github.com/sluiceproxy/sluice v0.0.0
 	github.com/sluiceproxy/sluice/mesh/meshtest v0.0.0
-	golang.org/x/sys v0.48.0
+	golang.org/x/sys v0.49.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -84,7 +84,7 @@ func TestCountedSetups(t *testing.T) {
 		{"sluice-relay,none", "none,sluice-relay"},
 		{"local-ratelimit,nope", "local-ratelimit"},
 		{
-			"all", "none,sluice,sluice-readme,sluice-readme-match,sluice-2-limits,sluice-3-limits,sluice-levels," +
+			"all", "none,sluice,sluice-readme,sluice-demo,sluice-readme-match,sluice-2-limits,sluice-3-limits,sluice-levels," +
 				"sluice-over,sluice-leased,sluice-embedded,sluice-settled," +
 				"ratelimit,ratelimit-2-limits,ratelimit-2-limits-stop,wasm-empty,sluice-denied," +
 				"ratelimit-denied,wasm-denied,sluice-without-metrics,sluice-relay",

@@ -271,18 +271,17 @@ func (c *composer) check() {
 		s.keeping(c, kept, steps)
 	}
 	if len(c.limiters) > 0 {
-		c.decide()
+		c.decide(&penalty)
 	}
 	if c.kind.penalty { // whether the limits allow or reject
-		_, penalty := c.terms()
-		penalty.kept = []string{"penalty"}
 		penalty.block(c, "", "if penalty_0.changed then", penalty.steps([]string{"save"}))
 	}
 	c.answer(len(c.limiters))
 }
 
-// decide writes the branch for a request that all limits allow, and the one for any other.
-func (c *composer) decide() {
+// decide writes the branch for a request that all limits allow, and the one for any other, which is a strike
+// of a penalty, if there is one.
+func (c *composer) decide(penalty *scope) {
 	c.weighGuarantee()
 	var conditions []string
 	for i := c.kind.own; i < len(c.scopes); i++ {
@@ -296,8 +295,6 @@ func (c *composer) decide() {
 		s.block(c, "  ", c.charges(i), s.steps(chargeSteps))
 	}
 	if c.kind.penalty {
-		_, penalty := c.terms()
-		penalty.kept = []string{"penalty"}
 		penalty.block(c, "", "else", penalty.steps([]string{"strike"}))
 	} else {
 		c.WriteString("end\n")

@@ -4,29 +4,25 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
 
 func main() {
-	found, err := walk("..")
-	if err == nil {
-		var more []finding
-		more, err = wide("..")
-		found = append(found, more...)
-	}
-	if err == nil {
-		var more []finding
-		more, err = over("..")
-		found = append(found, more...)
+	var found []finding
+	var failed error
+	for _, find := range []func(root string) ([]finding, error){walk, wide, over} {
+		more, err := find("..")
+		found, failed = append(found, more...), errors.Join(failed, err)
 	}
 	for _, f := range found {
 		fmt.Fprintf(os.Stderr, "%s:%d: %s\n", f.file, f.line, f.text)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "style:", err)
+	if failed != nil {
+		fmt.Fprintln(os.Stderr, "style:", failed)
 	}
-	if err != nil || len(found) > 0 {
+	if failed != nil || len(found) > 0 {
 		os.Exit(1)
 	}
 }

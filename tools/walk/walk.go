@@ -41,15 +41,7 @@ func Returns(stays []Stay) (n int) {
 // Walk follows a parameter of a function, which is named with its receiver's type, in the package
 // of a folder under root.
 func Walk(root, dir, function, parameter string) ([]Stay, error) {
-	absolute, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := packages.Load(&packages.Config{
-		Dir: absolute,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
-			packages.NeedImports | packages.NeedDeps | packages.NeedModule,
-	}, "./"+filepath.ToSlash(dir))
+	absolute, loaded, err := load(root, "./"+filepath.ToSlash(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +50,10 @@ func Walk(root, dir, function, parameter string) ([]Stay, error) {
 		passed: map[*types.Func]bool{}, follows: map[types.Object]bool{},
 	}
 	packages.Visit(loaded, nil, func(p *packages.Package) {
-		for _, e := range p.Errors {
-			err = errors.Join(err, e)
-		}
 		if p.Module != nil && p.Module.Main {
 			w.learn(p)
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
 	for f, b := range w.bodies {
 		if name(f) != function || b.info != loaded[0].TypesInfo {
 			continue
@@ -83,6 +69,24 @@ func Walk(root, dir, function, parameter string) ([]Stay, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s has no %s with a parameter %s", dir, function, parameter)
+}
+
+// load loads packages under root, and all that they import. It refuses what does not compile.
+func load(root string, patterns ...string) (absolute string, loaded []*packages.Package, err error) {
+	if absolute, err = filepath.Abs(root); err != nil {
+		return "", nil, err
+	}
+	loaded, err = packages.Load(&packages.Config{
+		Dir: absolute,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
+			packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+	}, patterns...)
+	packages.Visit(loaded, nil, func(p *packages.Package) {
+		for _, e := range p.Errors {
+			err = errors.Join(err, e)
+		}
+	})
+	return absolute, loaded, err
 }
 
 // body is a function with its source.

@@ -48,6 +48,11 @@ func TestNumbersAreReadable(t *testing.T) {
 	testenv.Shows(t, "docs/internals.md", fmt.Sprintf("EVALSHA %s 2\n", plan.Script().SHA1))
 	testenv.Shows(t, "docs/internals.md", "  "+numbers+"\n")
 	testenv.Shows(t, "docs/internals.md", recipe)
+	perAddress := algo.Limit{Algorithm: algo.TokenBucket, Units: 10, WindowMicros: 1e6, Burst: 20}
+	if plan, err = algo.NewPlan([]algo.Limit{perAddress}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Shows(t, "docs/internals.md", fmt.Sprintf("EVALSHA %s 1\n", plan.Script().SHA1))
 }
 
 // redisCLI gives redis-cli a line, as somebody who types it.

@@ -25,14 +25,13 @@ type Result struct {
 // converter collects the rules and the differences.
 type converter struct {
 	rules       []any
-	made        []madeOf
+	made        [][]node        // what each rule was made of
 	names       map[string]bool // of rules
 	limitNames  map[string]bool
 	shadow      bool            // all rules are shadow rules
 	descriptors map[string]*use // that are sent
 	reports     []report
-	locals      []node // limits that each Envoy counted on its own
-	whole       node   // settings that are about all rules
+	whole       node // settings that are about all rules
 }
 
 func newConverter() *converter {
@@ -50,9 +49,8 @@ func (c *converter) name(parts ...string) string {
 		}
 	}
 	base := cmp.Or(strings.Join(kept, "-"), "all")
-	base = base[:min(len(base), 100)]
-	name := base
-	for i := 2; c.names[name]; i++ {
+	name := base[:min(len(base), 100)]
+	for i, base := 2, name; c.names[name]; i++ {
 		name = fmt.Sprintf("%s-%d", base, i)
 	}
 	c.names[name] = true
@@ -71,8 +69,7 @@ func (c *converter) add(at node, one object, from ...node) {
 		c.report(Missing, at, "%s", text)
 		return
 	}
-	c.rules = append(c.rules, one)
-	c.made = append(c.made, madeOf{one.get("name").(string), append(from, at)})
+	c.rules, c.made = append(c.rules, one), append(c.made, append(from, at))
 }
 
 // accepts reports what the plugin has against a configuration.
@@ -81,8 +78,8 @@ func accepts(configuration object) error {
 	return err
 }
 
-func fixedWindow(limit int64, window string) object {
-	return object{{"algorithm", "fixed_window"}, {"limit", limit}, {"window", window}}
+func limitOf(algorithm string, limit int64, window string) object {
+	return object{{"algorithm", algorithm}, {"limit", limit}, {"window", window}}
 }
 
 // result is the configuration of the rules that were added and of the fields
@@ -92,12 +89,11 @@ func (c *converter) result(fields object) (Result, error) {
 	if len(c.rules) == 0 {
 		return Result{Differences: differences}, errors.New("nothing in it can be converted")
 	}
-	all := fields.with("rules", c.rules)
+	all := fields.set("rules", c.rules)
 	if err := accepts(all); err != nil {
 		return Result{Differences: differences}, fmt.Errorf("what it was converted to has mistakes: %w", err)
 	}
-	text := []byte(format(all, "") + "\n")
-	return Result{JSON: text, Differences: differences}, nil
+	return Result{[]byte(format(all, "") + "\n"), differences}, nil
 }
 
 // object is a JSON object whose fields keep their order.
@@ -105,32 +101,23 @@ type object []field
 
 type field struct {
 	name  string
-	value any // object, []any, string, int64 or bool
+	value any // object, []any, string, int64 or bool; nil is not written
 }
 
-// with is the object with one more field.
-func (o object) with(name string, value any) object {
-	return append(o[:len(o):len(o)], field{name, value})
-}
-
-// set is the object with a field in the place of the one of its name.
+// set is the object with a field in the place of the one of its name, or at its end.
 func (o object) set(name string, value any) object {
 	o = slices.Clone(o)
-	for i := range o {
-		if o[i].name == name {
-			o[i].value = value
-			return o
-		}
+	if i := slices.IndexFunc(o, func(f field) bool { return f.name == name }); i >= 0 {
+		o[i].value = value
+		return o
 	}
 	return append(o, field{name, value})
 }
 
 // get is a field's value; nil if there is none.
 func (o object) get(name string) any {
-	for _, f := range o {
-		if f.name == name {
-			return f.value
-		}
+	if i := slices.IndexFunc(o, func(f field) bool { return f.name == name }); i >= 0 {
+		return o[i].value
 	}
 	return nil
 }
@@ -141,8 +128,7 @@ const lineWidth = 100
 
 // format writes a value as people write configurations: short values in one line.
 func format(value any, indent string) string {
-	short := compact(value)
-	if len(indent)+len(short) <= lineWidth {
+	if short := compact(value); len(indent)+len(short) <= lineWidth {
 		return short
 	}
 	inner := indent + "  "
@@ -159,7 +145,9 @@ func layout(value any, part func(any) string, begin, between, end string) string
 	switch v := value.(type) {
 	case object:
 		for _, f := range v {
-			parts = append(parts, quote(f.name)+": "+part(f.value))
+			if f.value != nil {
+				parts = append(parts, compact(f.name)+": "+part(f.value))
+			}
 		}
 		return "{" + begin + strings.Join(parts, between) + end + "}"
 	case []any:
@@ -168,11 +156,6 @@ func layout(value any, part func(any) string, begin, between, end string) string
 		}
 		return "[" + begin + strings.Join(parts, between) + end + "]"
 	}
-	return quote(value)
-}
-
-// quote writes a scalar.
-func quote(value any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -187,7 +170,7 @@ const (
 	Note    = "note"    // decides the same, but is worth a look
 )
 
-var kinds = []string{Missing, Differs, Note}
+var kinds = []string{Note, Differs, Missing}
 
 // Difference is one thing that is not the same.
 type Difference struct {
@@ -206,12 +189,6 @@ type Difference struct {
 type report struct {
 	kind, text string
 	at         node
-}
-
-// madeOf says what a rule was made of.
-type madeOf struct {
-	rule string
-	from []node
 }
 
 func (c *converter) report(kind string, at node, format string, args ...any) {
@@ -245,15 +222,16 @@ func (c *converter) unread(n node, harmless ...string) {
 func (c *converter) differences() []Difference {
 	var all []Difference
 	for _, r := range c.reports {
-		d := Difference{Kind: r.kind, At: r.at.at, Line: r.at.line(), Text: r.text}
-		d.whole = r.at.at == "" || r.at.under(c.whole)
+		d := Difference{
+			Kind: r.kind, At: r.at.at, Line: r.at.line(), Text: r.text, whole: r.at.at == "" || r.at.under(c.whole),
+		}
 		if r.at.file != nil {
 			d.File = r.at.file.name
 		}
-		for _, m := range c.made {
+		for i, from := range c.made {
 			about := func(n node) bool { return r.at.at != "" && (n.under(r.at) || r.at.under(n)) }
-			if slices.ContainsFunc(m.from, about) {
-				d.Rules = append(d.Rules, m.rule)
+			if slices.ContainsFunc(from, about) {
+				d.Rules = append(d.Rules, c.rules[i].(object).get("name").(string))
 			}
 		}
 		all = append(all, d)
@@ -261,16 +239,15 @@ func (c *converter) differences() []Difference {
 	worst := map[string]int{}
 	for i := range all {
 		group := all[i].Group()
-		if rank, ok := worst[group]; !ok || all[i].rank() < rank {
-			worst[group] = all[i].rank()
-		}
+		worst[group] = max(worst[group], all[i].rank())
 	}
 	slices.SortStableFunc(all, func(a, b Difference) int {
-		return cmp.Or(worst[a.Group()]-worst[b.Group()], strings.Compare(a.Group(), b.Group()), a.rank()-b.rank())
+		return cmp.Or(worst[b.Group()]-worst[a.Group()], strings.Compare(a.Group(), b.Group()), b.rank()-a.rank())
 	})
 	return all
 }
 
+// rank is higher for what is worse.
 func (d *Difference) rank() int { return slices.Index(kinds, d.Kind) }
 
 // Group names the rules that the difference is about.

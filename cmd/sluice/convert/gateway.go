@@ -16,31 +16,36 @@ func Gateway(file File) (Result, error) {
 		return Result{}, err
 	}
 	c := newConverter()
-	policies, shared := 0, false
+	var policies, locals []node
 	for _, document := range documents {
 		document.find(func(n node) bool {
-			if n.get("kind").text() != "BackendTrafficPolicy" || !n.get("spec", "rateLimit").ok() {
+			limits := n.get("spec", "rateLimit")
+			if n.get("kind").text() != "BackendTrafficPolicy" || !limits.ok() {
 				return true
 			}
-			policies++
-			shared = c.policy(n) || shared
+			policies = append(policies, n)
+			if !limits.get("global").ok() {
+				locals = append(locals, limits.get("local"))
+			}
+			c.policy(n, limits)
 			return false
 		})
 	}
-	if policies == 0 {
+	if len(policies) == 0 {
 		return Result{}, errors.New("no BackendTrafficPolicy with a rateLimit")
 	}
 	kind, text := Note, "local limits: each Envoy counts on its own, as there; with \"redis\" in the configuration all "+
 		"Envoys share one limit"
+	shared := len(locals) < len(policies)
 	if shared {
 		kind, text = Differs, "local limits are now shared by all Envoys, where each Envoy counted on its own"
 	}
-	for _, n := range c.locals {
+	for _, n := range locals {
 		c.report(kind, n, "%s", text)
 	}
-	if policies > 1 {
+	if len(policies) > 1 {
 		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
-			"point (EnvoyExtensionPolicy)", policies)
+			"point (EnvoyExtensionPolicy)", len(policies))
 	}
 	if !shared {
 		return c.result(nil)
@@ -49,14 +54,13 @@ func Gateway(file File) (Result, error) {
 	return c.result(object{{"redis", object{{"cluster", "sluice-redis"}}}})
 }
 
-// policy converts one policy. It reports whether its counters are shared.
-func (c *converter) policy(n node) (shared bool) {
-	name, limits := n.get("metadata", "name").text(), n.get("spec", "rateLimit")
-	shared = limits.get("global").ok()
-	algorithm, rules := "fixed_window", limits.get("global", "rules")
+// policy converts one policy.
+func (c *converter) policy(n, limits node) {
+	shared := limits.get("global").ok()
+	g := gatewayRule{converter: c, name: n.get("metadata", "name").text(), algorithm: "fixed_window"}
+	rules := limits.get("global", "rules")
 	if !shared {
-		algorithm, rules = "token_bucket", limits.get("local", "rules")
-		c.locals = append(c.locals, limits.get("local"))
+		g.algorithm, rules = "token_bucket", limits.get("local", "rules")
 		c.report(Differs, limits.get("local"),
 			"a request is held to every rule that matches, there to the rule without clientSelectors only if no other does")
 	}
@@ -66,8 +70,7 @@ func (c *converter) policy(n node) (shared bool) {
 	}
 	limits.get("type")
 	for i, rule := range rules.each() {
-		g := gatewayRule{converter: c, name: name, index: i, algorithm: algorithm, node: rule, own: shared &&
-			!rule.get("shared").flag(false)}
+		g.index, g.node, g.own = i, rule, shared && !rule.get("shared").flag(false)
 		selectors := rule.get("clientSelectors").each()
 		if len(selectors) == 0 {
 			selectors = []node{{at: rule.at, file: rule.file}}
@@ -80,27 +83,29 @@ func (c *converter) policy(n node) (shared bool) {
 		}
 	}
 	c.unread(limits)
-	return shared
 }
 
 // gatewayRule is one rule of a policy.
 type gatewayRule struct {
 	*converter
 	node
-	name      string
-	index     int
-	algorithm string
-	own       bool // each route has counters of its own
+	name, algorithm string
+	index           int
+	own             bool // each route has counters of its own
+
+	key  []any      // of what is made of one selector
+	when conditions // of the same
 }
 
 // convert makes the rule of one selector.
 func (g *gatewayRule) convert(selector node) {
-	key, when, values, ok := g.selector(selector)
+	g.key, g.when = nil, conditions{}
+	if g.own {
+		g.key = []any{object{{"property", []any{"xds", "route_name"}}}}
+	}
+	network, only, ok := g.selector(selector)
 	if !ok {
 		return
-	}
-	if g.own {
-		key = append([]any{object{{"property", []any{"xds", "route_name"}}}}, key...)
 	}
 	length, err := window(strings.ToLower(g.node.get("limit", "unit").text()), 1)
 	if err != nil {
@@ -108,11 +113,10 @@ func (g *gatewayRule) convert(selector node) {
 		return
 	}
 	requests := g.node.get("limit", "requests")
-	limit := object{{"algorithm", g.algorithm}, {"limit", requests.number(0)}, {"window", length}}
-	limits := field{"limits", []any{limit}}
-	if values != nil {
-		tier := object{{values.get("value").(string), []any{limit}}}
-		limits = field{"limits_by", object{{"source", values.get("source")}, {"values", tier}}}
+	list := []any{limitOf(g.algorithm, requests.number(0), length)}
+	limits := field{"limits", list}
+	if only != "" {
+		limits = field{"limits_by", object{{"source", network}, {"values", object{{only, list}}}}}
 	}
 	asked, cost := g.node.get("cost"), any(nil) // nil for 1
 	if response := asked.get("response"); response.ok() {
@@ -131,25 +135,25 @@ func (g *gatewayRule) convert(selector node) {
 	case unlimited(requests) && g.algorithm == "token_bucket":
 		g.report(Missing, g.node, "no limit (%d requests): requests that match it are held to the other rules' limits",
 			math.MaxUint32)
-		return
 	case unlimited(requests):
 		g.report(Note, g.node, "no limit (%d requests), so no rule", math.MaxUint32)
-		return
+	default:
+		name := g.converter.name(g.name, fmt.Sprint(g.index))
+		g.add(g.node, assemble(name, g.when.match(), g.key, cost, limits, shadow))
 	}
-	name := g.converter.name(g.name, fmt.Sprint(g.index))
-	g.add(g.node, assemble(name, when.match(), key, cost, limits, shadow))
 }
 
-// selector turns a client selector into a key and conditions, and for a network
-// into the only tier that has a limit.
-func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object, ok bool) {
-	for _, names := range []struct{ list, field, component string }{
-		{"headers", "headers", "header"}, {"queryParams", "query", "query"},
-	} {
-		for _, m := range n.get(names.list).each() {
-			if key, when, ok = g.named(m, names.field, names.component, key, when); !ok {
-				return nil, when, nil, false
-			}
+// selector turns a client selector into the rule's key and conditions, and a network into the component and
+// the only value that have a limit.
+func (g *gatewayRule) selector(n node) (component object, value string, ok bool) {
+	for _, m := range n.get("headers").each() {
+		if !g.named(m, strings.ToLower(m.get("name").text()), "headers", "header", "header") {
+			return nil, "", false
+		}
+	}
+	for _, m := range n.get("queryParams").each() {
+		if !g.named(m, m.get("name").text(), "query", "query", "query parameter") {
+			return nil, "", false
 		}
 	}
 	var methods []any
@@ -157,40 +161,38 @@ func (g *gatewayRule) selector(n node) (key []any, when conditions, tier object,
 		methods = append(methods, method.get("value").text()+method.text())
 	}
 	if methods != nil {
-		when.set("methods", methods)
+		g.when.set("methods", methods)
 	}
 	if path := n.get("path"); path.ok() {
 		value := path.get("value").text()
 		switch path.get("type").text() {
 		case "PathPrefix":
-			when.set("path", object{{"prefix", value}})
+			g.when.set("path", object{{"prefix", value}})
 		case "RegularExpression":
-			when.set("path", whole(value))
+			g.when.set("path", whole(value))
 		default:
-			when.set("path", value)
+			g.when.set("path", value)
 		}
 	}
 	cidr := n.get("sourceCIDR")
+	text := cidr.get("value").text()
 	if cidr.ok() {
-		component, value, err := network(cidr.get("value").text())
-		if err != nil {
+		var err error
+		if component, value, err = network(text); err != nil {
 			g.report(Missing, cidr, "%v", err)
-			return nil, when, nil, false
-		}
-		if value != "" {
-			tier = object{{"source", component}, {"value", value}}
+			return nil, "", false
 		}
 		// Each address has a counter.
 		if kind := cidr.get("type").text(); kind == "Distinct" || value == "" && kind != "Exact" {
-			key = append(key, object{{"client_ip", true}})
+			g.key = append(g.key, object{{"client_ip", true}})
 		}
 	}
-	if text := cidr.get("value").text(); otherFamily[text] != "" {
-		when.set("client_ip", []any{text})
+	if otherFamily[text] != "" {
+		g.when.set("client_ip", []any{text})
 		g.report(Note, cidr, "this rule does not limit clients with %s addresses, as there (without match.client_ip it does)",
 			otherFamily[text])
 	}
-	return key, when, tier, true
+	return component, value, true
 }
 
 // otherFamily is the kind of addresses that is not in the network of all IPv4 or of all IPv6 addresses.
@@ -202,49 +204,38 @@ func unlimited(n node) bool { return n.number(0) == math.MaxUint32 }
 
 // named adds the part of a selector that is about one header or query parameter. One of which each
 // value has a counter is part of the key, any other is a condition.
-func (g *gatewayRule) named(
-	n node, field, component string, key []any, when conditions,
-) ([]any, conditions, bool) {
-	name, value, what := n.get("name").text(), n.get("value").text(), "query parameter"
-	if component == "header" {
-		name, what = strings.ToLower(name), component
-	}
-	var matcher any
+func (g *gatewayRule) named(n node, name, field, component, what string) (ok bool) {
+	matcher := any(n.get("value").text())
 	switch n.get("type").text() {
 	case "Distinct":
-		return append(key, object{{component, name}}), when, true
+		g.key = append(g.key, object{{component, name}})
+		return true
 	case "RegularExpression":
-		matcher = whole(value)
-	default:
-		matcher = value
+		matcher = whole(n.get("value").text())
 	}
 	one := conditions{fields: named(field, name, matcher)}
-	if n.get("invert").flag(false) {
-		one = conditions{nots: []object{one.match()}}
-	}
-	both, fits := when.and(one)
-	if !fits {
+	if g.when, ok = g.when.and(one.inverted(n.get("invert").flag(false))); !ok {
 		g.report(Missing, n, "a second condition on the %s %q: the rule is left out, and nobody limited by it", what, name)
 	}
-	return key, both, fits
+	return ok
 }
 
 // network is the component that an address or a network is a value of, and the
 // value; "" for all addresses.
 func network(text string) (component object, value string, err error) {
+	address := object{{"client_ip", true}}
 	if text == "" || text == "*" || otherFamily[text] != "" {
-		return object{{"client_ip", true}}, "", nil
+		return address, "", nil
 	}
 	if addr, err := netip.ParseAddr(text); err == nil {
-		return object{{"client_ip", true}}, addr.String(), nil
+		return address, addr.String(), nil
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
 		return nil, "", fmt.Errorf("%q is not an address or network", text)
 	}
-	prefix = prefix.Masked()
-	if prefix.IsSingleIP() {
-		return object{{"client_ip", true}}, prefix.Addr().String(), nil
+	if prefix = prefix.Masked(); prefix.IsSingleIP() {
+		return address, prefix.Addr().String(), nil
 	}
 	name := "v6_prefix"
 	if prefix.Addr().Is4() {

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,8 +16,8 @@ func Local(file File) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c := limiting{routing{newConverter()}}
-	l := &local{limiting: c, envoy: c.readEnvoy(documents)}
+	c := newConverter()
+	l := &local{converter: c, envoy: c.readEnvoy(documents)}
 	for _, document := range documents {
 		l.patches(document)
 	}
@@ -26,7 +27,7 @@ func Local(file File) (Result, error) {
 			if !found.ok() {
 				return !n.get("virtual_hosts").ok()
 			}
-			routes, limits := having(l.envoy.hosts, "")
+			routes, limits := having(slices.Concat(l.envoy.hosts...), "")
 			when, reached := l.where(routes, l.envoy)
 			if len(routes) == 0 {
 				reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
@@ -39,12 +40,12 @@ func Local(file File) (Result, error) {
 	}
 	done := map[string]bool{} // what routes and virtual hosts have of their own: a host's bucket is one for all its routes
 	for _, h := range l.envoy.hosts {
-		for _, r := range h.routes {
+		for _, r := range h {
 			if !r.local.ok() || done[r.local.at] {
 				continue
 			}
 			done[r.local.at] = true
-			routes, limits := having([]*virtualHost{h}, r.local.at)
+			routes, limits := having(h, r.local.at)
 			if when, reached := l.where(routes, l.envoy); reached {
 				l.convert(r.local, when, limits, r.node)
 			}
@@ -57,14 +58,14 @@ func Local(file File) (Result, error) {
 		"shared by all Envoys, and worth multiplying by their number")
 	c.report(Note, node{}, "the worker threads of one Envoy share a limit, as there; a bucket begins full")
 	if !l.headers {
-		l.fields = l.fields.with("headers", []any{})
+		l.fields = l.fields.set("headers", []any{})
 	}
 	return c.result(l.fields)
 }
 
 // local converts the settings of the filter for local limits.
 type local struct {
-	limiting
+	*converter
 
 	envoy   *envoy
 	fields  object
@@ -144,12 +145,10 @@ func patched(p node) (when conditions, isRoute bool) {
 
 // having are the routes with the settings at a place, or with "" those without their own, and their
 // rate limits.
-func having(hosts []*virtualHost, at string) (routes []*route, limits []node) {
-	for _, h := range hosts {
-		for _, r := range h.routes {
-			if r.local.at == at {
-				routes, limits = append(routes, r), append(limits, r.limits...)
-			}
+func having(all []*route, at string) (routes []*route, limits []node) {
+	for _, r := range all {
+		if r.local.at == at {
+			routes, limits = append(routes, r), append(limits, r.limits...)
 		}
 	}
 	return routes, limits
@@ -184,8 +183,8 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 		l.add(n, rule, at)
 		l.found++
 	}
-	if status := n.get("status", "code"); status.ok() && l.fields.get("response") == nil {
-		l.fields = l.status(l.fields, status)
+	if l.fields.get("response") == nil {
+		l.fields = l.status(l.fields, n.get("status", "code"))
 	}
 	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
 	l.lacks(n)
@@ -248,16 +247,15 @@ func (l *local) bucket(n node) object {
 	if !n.ok() {
 		return nil
 	}
-	fill := n.get("tokens_per_fill").number(1)
-	interval, err := time.ParseDuration(n.get("fill_interval").text())
-	if err != nil || interval < time.Millisecond {
-		l.report(Missing, n, "fill_interval %q: want a time of at least 1ms: nobody is held to this bucket",
-			n.get("fill_interval").text())
+	length := n.get("fill_interval").text()
+	if d, err := time.ParseDuration(length); err != nil || d < time.Millisecond {
+		l.report(Missing, n, "fill_interval %q: want a time of at least 1ms: nobody is held to this bucket", length)
 		return nil
 	}
-	bucket := object{{"algorithm", "token_bucket"}, {"limit", fill}, {"window", duration(n.get("fill_interval").text())}}
+	fill := n.get("tokens_per_fill").number(1)
+	bucket := limitOf("token_bucket", fill, duration(length))
 	if most := n.get("max_tokens").number(fill); most != fill {
-		bucket = bucket.with("burst", most)
+		bucket = bucket.set("burst", most)
 	}
 	return bucket
 }

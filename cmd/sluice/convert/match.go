@@ -41,8 +41,7 @@ func (a conditions) and(b conditions) (conditions, bool) {
 		}
 		a.set(f.name, all)
 	}
-	a.nots = slices.Concat(a.nots, b.nots)
-	return a, true
+	return a.but(b.nots...), true
 }
 
 // but is the conditions where further matches must not hold.
@@ -55,45 +54,44 @@ func (a conditions) but(matches ...object) conditions {
 func (a conditions) match() (match object) {
 	for _, name := range order {
 		if value := a.fields.get(name); value != nil {
-			match = match.with(name, value)
+			match = match.set(name, value)
 		}
 	}
 	var nots []any
 	for _, not := range a.nots {
-		same := func(o any) bool { return compact(o) == compact(not) }
-		if !slices.ContainsFunc(nots, same) {
+		if !slices.ContainsFunc(nots, func(o any) bool { return compact(o) == compact(not) }) {
 			nots = append(nots, not)
 		}
 	}
-	switch len(nots) {
-	case 0:
-	case 1:
-		match = match.with("not", nots[0])
-	default:
-		match = match.with("not", nots)
+	if len(nots) == 1 {
+		return match.set("not", nots[0])
+	}
+	if nots != nil {
+		match = match.set("not", nots)
 	}
 	return match
+}
+
+// comparisons are the fields of Envoy's StringMatcher, each with the pattern that ignores case.
+var comparisons = []struct{ name, begin, end string }{
+	{"exact", "^", "$"}, {"prefix", "^", ""}, {"suffix", "", "$"}, {"contains", "", ""},
 }
 
 // stringMatch is Envoy's StringMatcher as a matcher; nil if it has no counterpart. A HeaderMatcher has
 // the same fields, with "_match" behind their names.
 func stringMatch(n node, behind string) any {
 	ignoreCase := n.get("ignore_case").flag(false)
-	for _, op := range []string{"exact", "prefix", "suffix", "contains"} {
-		value := n.get(op + behind)
-		if !value.ok() {
-			continue
-		}
-		quoted := regexp.QuoteMeta(value.text())
+	for _, c := range comparisons {
+		value := n.get(c.name + behind)
 		switch {
+		case !value.ok():
 		case ignoreCase:
-			return object{{"regex", "(?i)" + map[string]string{
-				"exact": "^" + quoted + "$", "prefix": "^" + quoted, "suffix": quoted + "$", "contains": quoted,
-			}[op]}}
-		case op == "exact":
+			return object{{"regex", "(?i)" + c.begin + regexp.QuoteMeta(value.text()) + c.end}}
+		case c.name == "exact":
 			return value.text()
+		default:
+			return object{{c.name, value.text()}}
 		}
-		return object{{op, value.text()}}
 	}
 	if pattern := n.get("safe_regex"+behind, "regex"); pattern.ok() {
 		return whole(pattern.text())
@@ -105,7 +103,7 @@ func stringMatch(n node, behind string) any {
 // value.
 func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"}} }
 
-func (c routing) headerMatch(n node) (conditions, bool) {
+func (c *converter) headerMatch(n node) (one conditions, ok bool) {
 	name := strings.ToLower(n.get("name").text())
 	var matcher any
 	if m := n.get("string_match"); m.ok() {
@@ -119,18 +117,17 @@ func (c routing) headerMatch(n node) (conditions, bool) {
 	if matcher == nil {
 		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the "+
 			"limit behind it", name)
-		return conditions{}, false
+		return one, false
 	}
 	if n.get("treat_missing_header_as_empty").flag(false) {
 		c.report(Differs, n, "a header that is absent matches nothing here but {\"present\": false}")
 	}
-	var one conditions
 	switch name {
 	case ":method":
 		text, exact := matcher.(string)
 		if !exact {
 			c.report(Missing, n, "a condition on the method other than a plain comparison: no rule has the limit behind it")
-			return conditions{}, false
+			return one, false
 		}
 		one.set("methods", []any{text})
 	case ":path":
@@ -141,14 +138,19 @@ func (c routing) headerMatch(n node) (conditions, bool) {
 	default:
 		one.fields = named("headers", name, matcher)
 	}
-	if n.get("invert_match").flag(false) {
-		one = conditions{nots: []object{one.match()}}
+	return one.inverted(n.get("invert_match").flag(false)), true
+}
+
+// inverted is the conditions, or if so that they do not hold.
+func (a conditions) inverted(so bool) conditions {
+	if so {
+		return conditions{nots: []object{a.match()}}
 	}
-	return one, true
+	return a
 }
 
 // queryMatch is a QueryParameterMatcher. The name alone is a parameter that must be there.
-func (c routing) queryMatch(n node) (conditions, bool) {
+func (c *converter) queryMatch(n node) (conditions, bool) {
 	name := n.get("name").text()
 	matcher := any(object{{"present", n.get("present_match").flag(true)}})
 	if m := n.get("string_match"); m.ok() {

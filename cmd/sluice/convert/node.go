@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,27 +99,16 @@ func (n node) line() int {
 
 // child is a value below n.
 func (n node) child(name string, y *yaml.Node) node {
-	at := name
-	if n.at != "" {
-		at = n.at + "." + name
-	}
-	return node{value(y), at, n.file}
+	return node{value(y), strings.TrimPrefix(n.at+"."+name, "."), n.file}
 }
+
+var underscored = regexp.MustCompile("_[a-z]")
 
 // get is a field. Envoy reads its fields in camel case, too.
 func (n node) get(path ...string) node {
 	for _, name := range path {
-		found := n.field(name)
-		if found == nil {
-			words := strings.Split(name, "_")
-			for i, w := range words[1:] {
-				if w != "" {
-					words[i+1] = strings.ToUpper(w[:1]) + w[1:]
-				}
-			}
-			found = n.field(strings.Join(words, ""))
-		}
-		n = n.child(name, found)
+		camel := underscored.ReplaceAllStringFunc(name, func(s string) string { return strings.ToUpper(s[1:]) })
+		n = n.child(name, cmp.Or(n.field(name), n.field(camel)))
 	}
 	return n
 }
@@ -182,31 +172,28 @@ func (n node) text() string {
 		return ""
 	}
 	var value any
-	if n.yaml.Decode(&value) != nil {
-		return n.yaml.Value
-	}
-	switch v := value.(type) {
-	case int:
-		return strconv.Itoa(v)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case bool:
-		return strconv.FormatBool(v)
+	if n.yaml.Decode(&value) == nil {
+		switch v := value.(type) {
+		case float64:
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		case int, bool:
+			return fmt.Sprint(v)
+		}
 	}
 	return n.yaml.Value
 }
 
-// wrapped is the value of a wrapper such as UInt32Value, or the node itself.
-func (n node) wrapped() node {
+// wrapped is the text of a wrapper such as UInt32Value, or the node's own.
+func (n node) wrapped() string {
 	if inner := n.get("value"); inner.ok() {
-		return inner
+		return inner.text()
 	}
-	return n
+	return n.text()
 }
 
 // number is a whole number, or a UInt32Value.
 func (n node) number(fallback int64) int64 {
-	if v, err := strconv.ParseInt(n.wrapped().text(), 10, 64); err == nil {
+	if v, err := strconv.ParseInt(n.wrapped(), 10, 64); err == nil {
 		return v
 	}
 	return fallback
@@ -214,11 +201,8 @@ func (n node) number(fallback int64) int64 {
 
 // flag is a bool, or a BoolValue.
 func (n node) flag(fallback bool) bool {
-	switch n.wrapped().text() {
-	case "true":
-		return true
-	case "false":
-		return false
+	if is := n.wrapped(); is == "true" || is == "false" {
+		return is == "true"
 	}
 	return fallback
 }

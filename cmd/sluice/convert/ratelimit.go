@@ -1,11 +1,12 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,11 +19,8 @@ type File struct {
 
 // requestsRejected is the one difference of every conversion from envoyproxy/ratelimit.
 const requestsRejected = "a rejected request consumes nothing of any limit, under parallel requests too; the service " +
-	"counts it in all of them, " +
-	"unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and counts in a second step"
-
-// fromService converts what envoyproxy/ratelimit limits.
-type fromService struct{ limiting }
+	"counts it in all of them, unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set there, and then looks first and " +
+	"counts in a second step"
 
 // RateLimit converts a file of envoyproxy/ratelimit and the rate_limits of
 // Envoy's routes.
@@ -35,7 +33,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c := fromService{limiting{routing{newConverter()}}}
+	c := newConverter()
 	e := c.readEnvoy(documents)
 	domain := e.filter.get("domain")
 	at := slices.IndexFunc(services, func(s *service) bool { return domain.text() == s.domain || !domain.ok() })
@@ -81,10 +79,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 		asked[u.service] = true
 	}
 	c.unread(e.filter, "rate_limit_service", "stat_prefix")
-	for _, h := range e.hosts {
-		for _, r := range h.routes {
-			c.unread(r.perRoute)
-		}
+	for _, r := range slices.Concat(e.hosts...) {
+		c.unread(r.perRoute)
 	}
 	for _, s := range services {
 		if asked[s] {
@@ -107,23 +103,19 @@ func (c *converter) portion(n node, text string) float64 {
 	return share
 }
 
+// parts are the denominators of a FractionalPercent, in those of one percent.
+var parts = map[string]float64{"TEN_THOUSAND": 100, "1": 100, "MILLION": 10_000, "2": 10_000}
+
 // percent is a FractionalPercent.
 func percent(n node) float64 {
 	if !n.ok() {
 		return 100
 	}
-	share := float64(n.get("numerator").number(0))
-	switch n.get("denominator").text() {
-	case "TEN_THOUSAND", "1":
-		return share / 100
-	case "MILLION", "2":
-		return share / 10_000
-	}
-	return share
+	return float64(n.get("numerator").number(0)) / cmp.Or(parts[n.get("denominator").text()], 1)
 }
 
 // share reports descriptors that two rate limits send.
-func (c fromService) share(u *use, descriptor string) {
+func (c *converter) share(u *use, descriptor string) {
 	if before := c.descriptors[descriptor]; before != nil && before != u {
 		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has "+
 			"its own, so that twice as many may pass",
@@ -157,67 +149,66 @@ func (c *converter) lacks(filter node) {
 
 // filterFields are the top-level fields that stand for the settings of Envoy's
 // filter.
-func (c fromService) filterFields(filter node, domain string) object {
+func (c *converter) filterFields(filter node, domain string) object {
 	prefix := strings.Map(func(r rune) rune { // as keys begin
 		if r <= ' ' || r > '~' || r == '{' || r == '}' {
 			return '_'
 		}
 		return r
 	}, domain)
-	redis := object{{"cluster", "redis"}, {"key_prefix", prefix}}
+	redis := object{{"cluster", "redis"}, {"key_prefix", prefix}, {"timeout", nil}}
 	if timeout := filter.get("timeout").text(); timeout != "" {
-		redis = redis.with("timeout", duration(timeout))
+		redis[2].value = duration(timeout)
 	}
 	fields := object{{"redis", redis}}
 	if filter.get("failure_mode_deny").flag(false) {
-		fields = fields.with("failure", object{{"mode", "deny"}})
+		fields = fields.set("failure", object{{"mode", "deny"}})
 	}
-	if status := filter.get("rate_limited_status", "code"); status.ok() {
-		fields = c.status(fields, status)
-	}
+	fields = c.status(fields, filter.get("rate_limited_status", "code"))
 	if !filter.ok() {
 		c.report(Note, node{}, "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are "+
 			"Sluice's defaults")
 		return fields
 	}
-	if !strings.Contains(strings.ToUpper(filter.get("enable_x_ratelimit_headers").text()), "DRAFT") &&
-		!strings.Contains(filter.get("enable_x_ratelimit_headers").text(), "1") {
-		fields = fields.with("headers", []any{})
+	headers := strings.ToUpper(filter.get("enable_x_ratelimit_headers").text())
+	if !strings.Contains(headers, "DRAFT") && !strings.Contains(headers, "1") {
+		fields = fields.set("headers", []any{})
 	}
 	if !filter.get("disable_x_envoy_ratelimited_header").flag(false) {
-		fields = fields.with("envoy_ratelimited", true)
+		fields = fields.set("envoy_ratelimited", true)
 	}
 	c.lacks(filter)
 	return fields
 }
 
-// status is the status of rejected requests.
+// status adds the status of rejected requests, if there is one.
 func (c *converter) status(fields object, status node) object {
 	code := status.number(0)
-	for known := int64(400); code == 0 && known < 600; known++ { // Envoy has names for them
-		if name := strings.ReplaceAll(http.StatusText(int(known)), " ", ""); name != "" && name == status.text() {
-			code = known
+	for known := 400; code == 0 && known < 600; known++ { // Envoy has names for them
+		if name := strings.ReplaceAll(http.StatusText(known), " ", ""); name != "" && name == status.text() {
+			code = int64(known)
 		}
 	}
-	if code == 429 {
+	if !status.ok() || code == 429 {
 		return fields
 	}
-	one := object{{"name", "a"}, {"limits", []any{fixedWindow(1, "1s")}}}
-	if accepts(object{{"response", object{{"status", code}}}, {"rules", []any{one}}}) != nil {
+	response := field{"response", object{{"status", code}}}
+	one := object{{"name", "a"}, {"limits", []any{limitOf("fixed_window", 1, "1s")}}}
+	if accepts(object{response, {"rules", []any{one}}}) != nil {
 		c.report(Missing, status, "a status of %q for rejected requests: 429", status.text())
 		return fields
 	}
-	return fields.with("response", object{{"status", code}})
+	return append(fields, response)
 }
 
 // duration writes Envoy's "0.020s" as Sluice's "20ms".
 func duration(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
-		return "50ms"
+		d = 50 * time.Millisecond
 	}
 	if d%time.Second == 0 {
-		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+		return fmt.Sprintf("%ds", d/time.Second)
 	}
-	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	return fmt.Sprintf("%dms", d.Milliseconds())
 }

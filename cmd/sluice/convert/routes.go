@@ -10,32 +10,23 @@ type route struct {
 	name    string
 	cluster string
 	limits  []node
-	local   node // its own settings of Envoy's filter for local limits; may be absent
+	local   node // its own settings of Envoy's filter for local limits, or those of its virtual host; may be absent
 	// perRoute is the route's own settings of the filter, and the domain that they ask for.
 	perRoute node
 	domain   string
 	node     // its place
 }
 
-type virtualHost struct {
-	node
-	local  node // as for a route
-	routes []*route
-}
-
 // envoy holds the parts of an Envoy file that matter.
 type envoy struct {
-	hosts  []*virtualHost
-	bare   []node // rate limits outside of routes, such as in Istio's EnvoyFilter
-	filter node   // Envoy's HTTP filter for rate limits; may be absent
+	hosts  [][]*route // of each virtual host
+	bare   []node     // rate limits outside of routes, such as in Istio's EnvoyFilter
+	filter node       // Envoy's HTTP filter for rate limits; may be absent
 }
 
 const filterType = "envoy.extensions.filters.http.ratelimit.v3.RateLimit"
 
-// routing says what Envoy's routes mean.
-type routing struct{ *converter }
-
-func (c routing) readEnvoy(documents []node) *envoy {
+func (c *converter) readEnvoy(documents []node) *envoy {
 	e := &envoy{}
 	for _, document := range documents {
 		document.find(func(n node) bool {
@@ -45,8 +36,10 @@ func (c routing) readEnvoy(documents []node) *envoy {
 			return true
 		})
 		document.find(func(n node) bool {
-			if n.get("virtual_hosts").ok() {
-				e.hosts = append(e.hosts, c.virtualHosts(n.get("virtual_hosts").each())...)
+			if hosts := n.get("virtual_hosts"); hosts.ok() {
+				for _, host := range hosts.each() {
+					e.hosts = append(e.hosts, c.virtualHost(host))
+				}
 				return false
 			}
 			for _, limit := range n.get("rate_limits").each() {
@@ -60,56 +53,44 @@ func (c routing) readEnvoy(documents []node) *envoy {
 	return e
 }
 
-func (c routing) virtualHosts(list []node) (all []*virtualHost) {
-	for _, n := range list {
-		h := &virtualHost{node: n, local: localIn(n)}
-		own := n.get("rate_limits").each()
-		for _, r := range n.get("routes").each() {
-			h.routes = append(h.routes, c.route(r, h, own))
+// virtualHost reads the routes of a virtual host. Its limits hold for routes without any, and for those that
+// ask for them.
+func (c *converter) virtualHost(host node) (routes []*route) {
+	inherited, local := host.get("rate_limits").each(), localIn(host)
+	for _, n := range host.get("routes").each() {
+		action := n.get("route")
+		r := &route{
+			node: n, name: n.get("name").text(), cluster: action.get("cluster").text(),
+			limits: action.get("rate_limits").each(), local: localIn(n),
 		}
-		if len(h.routes) == 0 && len(own) > 0 { // as where a control plane adds limits
-			h.routes = []*route{{limits: own, node: n}}
+		if !r.local.ok() {
+			r.local = local
 		}
-		all = append(all, h)
+		ignored, added := false, action.get("include_vh_rate_limits").flag(false) // the virtual host's limits
+		for _, name := range n.get("typed_per_filter_config").names() {
+			per := n.get("typed_per_filter_config").get(name)
+			if !strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") {
+				continue
+			}
+			r.perRoute, r.domain = per, per.get("domain").text()
+			which := per.get("vh_rate_limits").text()
+			ignored, added = ignored || which == "IGNORE" || which == "2", added || which == "INCLUDE" || which == "1"
+			if own := per.get("rate_limits"); own.ok() {
+				r.limits = own.each()
+			}
+			if n := per.get("override_option"); n.ok() && n.text() != "DEFAULT" {
+				c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
+			}
+		}
+		if !ignored && (len(r.limits) == 0 || added) {
+			r.limits = append(slices.Clone(r.limits), inherited...)
+		}
+		routes = append(routes, r)
 	}
-	return all
-}
-
-// route reads one route. A virtual host's limits hold for routes without any, and
-// for those that ask for them.
-func (c routing) route(n node, h *virtualHost, inherited []node) *route {
-	r := &route{node: n, name: n.get("name").text()}
-	action := n.get("route")
-	r.cluster = action.get("cluster").text()
-	r.limits = action.get("rate_limits").each()
-	r.local = localIn(n)
-	if !r.local.ok() {
-		r.local = h.local
+	if len(routes) == 0 && len(inherited) > 0 { // as where a control plane adds limits
+		routes = []*route{{limits: inherited, node: host}}
 	}
-	ignored, added := false, action.get("include_vh_rate_limits").flag(false) // the virtual host's limits
-	for _, name := range n.get("typed_per_filter_config").names() {
-		per := n.get("typed_per_filter_config").get(name)
-		if !strings.Contains(per.get("@type").text(), "ratelimit.v3.RateLimitPerRoute") {
-			continue
-		}
-		r.perRoute, r.domain = per, per.get("domain").text()
-		switch per.get("vh_rate_limits").text() {
-		case "IGNORE", "2":
-			ignored = true
-		case "INCLUDE", "1":
-			added = true
-		}
-		if own := per.get("rate_limits"); own.ok() {
-			r.limits = own.each()
-		}
-		if n := per.get("override_option"); n.ok() && n.text() != "DEFAULT" {
-			c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
-		}
-	}
-	if !ignored && (len(r.limits) == 0 || added) {
-		r.limits = append(slices.Clone(r.limits), inherited...)
-	}
-	return r
+	return routes
 }
 
 // celText writes a text between the quotes of CEL.
@@ -117,17 +98,15 @@ var celText = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
 // where is the requests that go to some routes: those of their names, or all where the file has no others. It
 // reports false if no route can be told by its name.
-func (c routing) where(routes []*route, e *envoy) (conditions, bool) {
+func (c *converter) where(routes []*route, e *envoy) (when conditions, ok bool) {
 	var others []string // names of routes that are not meant
-	for _, h := range e.hosts {
-		for _, r := range h.routes {
-			if !slices.Contains(routes, r) {
-				others = append(others, r.name)
-			}
+	for _, r := range slices.Concat(e.hosts...) {
+		if !slices.Contains(routes, r) {
+			others = append(others, r.name)
 		}
 	}
 	if len(routes) == 0 || len(others) == 0 {
-		return conditions{}, true
+		return when, true
 	}
 	var names []string
 	for _, r := range routes {
@@ -142,14 +121,13 @@ func (c routing) where(routes []*route, e *envoy) (conditions, bool) {
 			names = append(names, celText.Replace(r.name))
 		}
 	}
-	var when conditions
-	switch len(names) {
+	switch list := strings.Join(names, "', '"); len(names) {
 	case 0:
 		return when, false
 	case 1:
-		when.set("expr", "xds.route_name == '"+names[0]+"'")
+		when.set("expr", "xds.route_name == '"+list+"'")
 	default:
-		when.set("expr", "xds.route_name in ['"+strings.Join(names, "', '")+"']")
+		when.set("expr", "xds.route_name in ['"+list+"']")
 	}
 	return when, true
 }
@@ -173,14 +151,11 @@ type use struct {
 }
 
 // uses are the different rate limits of a file.
-func (c fromService) uses(e *envoy, services []*service, main *service) (all []*use) {
+func (c *converter) uses(e *envoy, services []*service, main *service) (all []*use) {
 	index := map[string]*use{}
 	add := func(limit node, r *route) {
-		cluster, asked := "", main
-		if r != nil {
-			cluster = r.cluster
-		}
-		if r != nil && r.domain != "" {
+		asked := main
+		if r.domain != "" {
 			at := slices.IndexFunc(services, func(s *service) bool { return s.domain == r.domain })
 			if at < 0 {
 				c.report(Missing, r.perRoute,
@@ -189,7 +164,7 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 			}
 			asked = services[at]
 		}
-		entries, ok := c.entries(limit, cluster)
+		entries, ok := c.entries(limit, r.cluster)
 		if !ok {
 			return
 		}
@@ -198,12 +173,11 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		u := index[name]
 		if u == nil {
 			u = &use{limit: limit, service: asked, entries: entries}
-			index[name] = u
-			all = append(all, u)
+			index[name], all = u, append(all, u)
 			c.settings(limit)
 		}
 		switch {
-		case r == nil:
+		case !r.ok():
 		case slices.Contains(u.routes, r):
 			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
 				"here once")
@@ -212,25 +186,22 @@ func (c fromService) uses(e *envoy, services []*service, main *service) (all []*
 		}
 	}
 	for _, limit := range e.bare {
-		add(limit, nil)
+		add(limit, &route{})
 	}
-	for _, h := range e.hosts {
-		for _, r := range h.routes {
-			for _, limit := range r.limits {
-				add(limit, r)
-			}
+	for _, r := range slices.Concat(e.hosts...) {
+		for _, limit := range r.limits {
+			add(limit, r)
 		}
 	}
 	return all
 }
 
 // sends is the same for entries that make the same descriptors.
-func sends(entries []entry) string {
-	var s strings.Builder
+func sends(entries []entry) (s string) {
 	for _, e := range entries {
-		s.WriteString(compact(object{{"key", e.key}, {"value", e.value}, {"source", e.source}}))
+		s += compact(object{{"key", e.key}, {"value", e.value}, {"source", e.source}})
 	}
-	return s.String()
+	return s
 }
 
 // fingerprint is the same for entries that make the same descriptors of the same
@@ -244,7 +215,7 @@ func fingerprint(entries []entry) string {
 }
 
 // settings reports what else a rate limit has than its actions.
-func (c fromService) settings(limit node) {
+func (c *converter) settings(limit node) {
 	if limit.get("limit").ok() {
 		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+
 			"gives more or less")

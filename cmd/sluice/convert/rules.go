@@ -1,13 +1,14 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
 // descriptorRules makes the rules of one descriptor that a use sends, for the
 // requests of when.
-func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *service) {
+func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s *service) {
 	found := leaves(s.descriptors, entries, nil)
 	tier := c.tierEntry(entries, found)
 	var order []string
@@ -16,7 +17,7 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 		name := fmt.Sprint(l.shadow || l.quota) // the same for limits that one rule can have as tiers
 		for i := range entries {
 			if i != tier {
-				name += "/" + compact(l.picks[i].is) + compact(l.picks[i].not)
+				name += fmt.Sprintf("/%q%q", l.picks[i].is, l.picks[i].not)
 			}
 		}
 		if groups[name] == nil {
@@ -41,18 +42,13 @@ func (c limiting) descriptorRules(u *use, entries []entry, when conditions, s *s
 
 // tierEntry is the entry whose values choose the limit by limits_by; -1 for none.
 // Values of other entries are for match, which sees headers and query parameters alone.
-func (c limiting) tierEntry(entries []entry, found []leaf) int {
+func (c *converter) tierEntry(entries []entry, found []leaf) int {
 	best := -1
 	for i := range entries {
-		varies, wildcards := false, false
-		for _, l := range found {
-			varies = varies || l.picks[i].descriptor != nil && !l.picks[i].any()
-			wildcards = wildcards || l.picks[i].wild()
-		}
-		if !varies || wildcards && entries[i].field != "" {
-			continue
-		}
-		if best < 0 || entries[best].field != "" && entries[i].field == "" {
+		varies := func(l leaf) bool { return l.picks[i].descriptor != nil && !l.picks[i].any() }
+		wild := func(l leaf) bool { return l.picks[i].wild() }
+		if slices.ContainsFunc(found, varies) && (entries[i].field == "" || !slices.ContainsFunc(found, wild)) &&
+			(best < 0 || entries[best].field != "" && entries[i].field == "") {
 			best = i
 		}
 	}
@@ -60,7 +56,7 @@ func (c limiting) tierEntry(entries []entry, found []leaf) int {
 }
 
 // groupRule makes one rule of limits that differ in the tier entry's value alone.
-func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
+func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
 	first := group[0]
 	var key []any
 	var names []string
@@ -70,42 +66,36 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 			continue
 		}
 		pick := first.picks[i]
-		if i == tier {
-			key, names = append(key, e.source), append(names, e.key)
-			continue
+		if i != tier {
+			var only conditions // for the values of the pick
+			if pick.exact() != "" || pick.prefix() != "" {
+				only.fields = e.is(matcher(pick.is))
+			}
+			for _, not := range pick.not {
+				only.nots = append(only.nots, e.is(matcher(not)))
+			}
+			ok := e.field != "" || only.fields == nil && only.nots == nil // else match cannot see them
+			if ok {
+				when, ok = when.and(only)
+			}
+			if !ok {
+				c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the "+
+					"other limits alone", e.key)
+				return
+			}
+			if pick.exact() != "" || pick.shares {
+				names = append(names, pick.exact()+pick.prefix())
+				continue
+			}
 		}
-		exact, isExact := pick.is.(string)
-		var only conditions // for the values of the pick
-		if isExact || pick.prefix() != "" {
-			only.fields = e.is(pick.is)
-		}
-		for _, not := range pick.not {
-			only.nots = append(only.nots, e.is(not))
-		}
-		ok := e.field != "" || only.fields == nil && only.nots == nil // else match cannot see them
-		if ok {
-			when, ok = when.and(only)
-		}
-		if !ok {
-			c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the "+
-				"other limits alone", e.key)
-			return
-		}
-		switch {
-		case isExact:
-			names = append(names, exact)
-		case pick.shares:
-			names = append(names, pick.prefix())
-		default:
-			key, names = append(key, e.source), append(names, e.key)
-		}
+		key, names = append(key, e.source), append(names, e.key)
 	}
 	limits, ok := c.groupLimits(group, found, entries, tier)
 	if !ok {
 		return
 	}
-	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits, c.shadow || first.shadow ||
-		first.quota)
+	rule := assemble(c.name(names...), when.match(), key, c.cost(u.limit), limits,
+		c.shadow || first.shadow || first.quota)
 	from := []node{u.limit} // what the rule is made of
 	for _, r := range u.routes {
 		from = append(from, r.node)
@@ -118,67 +108,60 @@ func (c limiting) groupRule(u *use, entries []entry, group, found []leaf, when c
 
 // assemble writes a rule with its fields in their usual order.
 func assemble(name string, match object, key []any, cost any, limits field, shadow bool) object {
-	rule := object{{"name", name}}
+	rule := object{{"name", name}, {"match", nil}, {"key", nil}, {"cost", cost}, limits, {"mode", nil}}
 	if len(match) > 0 {
-		rule = rule.with("match", match)
+		rule[1].value = match
 	}
 	if len(key) > 0 {
-		rule = rule.with("key", key)
+		rule[2].value = key
 	}
-	if cost != nil {
-		rule = rule.with("cost", cost)
-	}
-	rule = append(rule, limits)
 	if shadow {
-		rule = rule.with("mode", "shadow")
+		rule[5].value = "shadow"
 	}
 	return rule
 }
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an
 // entry. It reports false if there is nothing to limit.
-func (c limiting) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
+func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
 	if tier < 0 || len(group) == 1 && group[0].picks[tier].any() {
 		limit := c.limit(&group[0])
 		return field{"limits", []any{limit}}, limit != nil
 	}
-	values, fallback := object{}, -1
-	var others []any
-	for i, l := range group {
-		pick := l.picks[tier]
-		exact, isExact := pick.is.(string)
-		if !isExact {
-			if pick.wild() {
-				c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to "+
-					"the other limits alone", entries[tier].key)
-				return field{}, false
-			}
-			others = pick.not
-			if fallback < 0 {
-				fallback = i
-			}
+	values, fallback := object{}, (*leaf)(nil)
+	var others []string
+	for i := range group {
+		l := &group[i]
+		pick := &l.picks[tier]
+		switch {
+		case pick.exact() != "":
+			values = append(values, field{pick.exact(), c.tierLimits(l)})
 			continue
+		case pick.wild():
+			c.report(Missing, l.node, "a limit for some values of %q, of which only whole ones name a tier: they are held to "+
+				"the other limits alone", entries[tier].key)
+			return field{}, false
 		}
-		values = values.with(exact, c.tierLimits(&l))
+		others, fallback = pick.not, cmp.Or(fallback, l)
 	}
 	for _, value := range others { // which have limits of their own elsewhere, or none
-		if values.get(value.(string)) == nil {
-			values = values.with(value.(string), "unlimited")
+		if values.get(value) == nil {
+			values = append(values, field{value, "unlimited"})
 		}
 	}
-	tiers := object{{"source", entries[tier].source}, {"values", values}}
-	if fallback >= 0 {
+	tiers := object{{"source", entries[tier].source}, {"values", nil}, {"default", nil}}
+	if fallback != nil {
 		name := "others" // the tier of all other values
 		for values.get(name) != nil {
 			name += "_"
 		}
-		values = values.with(name, c.tierLimits(&group[fallback]))
-		tiers = object{tiers[0], {"values", values}, {"default", name}}
+		values, tiers[2].value = append(values, field{name, c.tierLimits(fallback)}), name
 	}
+	tiers[1].value = values
 	return field{"limits_by", tiers}, slices.ContainsFunc(values, func(f field) bool { return f.value != "unlimited" })
 }
 
-func (c limiting) tierLimits(l *leaf) any {
+func (c *converter) tierLimits(l *leaf) any {
 	if limit := c.limit(l); limit != nil {
 		return []any{limit}
 	}
@@ -186,7 +169,7 @@ func (c limiting) tierLimits(l *leaf) any {
 }
 
 // limit is the service's limit; nil if there is none, or none with a counterpart.
-func (c limiting) limit(l *leaf) object {
+func (c *converter) limit(l *leaf) object {
 	if l.wrong != nil {
 		c.report(Missing, l.node, "%v", l.wrong)
 	}
@@ -194,5 +177,5 @@ func (c limiting) limit(l *leaf) object {
 		return l.limit
 	}
 	c.limitNames[l.name] = true
-	return l.limit.with("name", l.name)
+	return l.limit.set("name", l.name)
 }

@@ -57,28 +57,24 @@ func parseServices(name string, text []byte) (all []*service, err error) {
 
 func descriptors(parent node) (all []*descriptor) {
 	for _, n := range parent.get("descriptors").each() {
+		is := func(name string) bool { return n.get(name).flag(false) }
 		d := &descriptor{
 			key: n.get("key").text(), value: n.get("value").text(), descriptors: descriptors(n), node: n,
-			shadow: n.get("shadow_mode").flag(false), quota: n.get("quota_mode").flag(false),
-			shares: n.get("share_threshold").flag(false),
+			shadow: is("shadow_mode"), quota: is("quota_mode"), shares: is("share_threshold"),
 		}
-		detailed, byValue := n.get("detailed_metric").flag(false), n.get("value_to_metric").flag(false)
+		detailed, byValue := is("detailed_metric"), is("value_to_metric")
 		d.labels = detailed || byValue
-		if limit := n.get("rate_limit"); limit.ok() {
-			d.limited, d.name = true, limit.get("name").text()
-			for _, r := range limit.get("replaces").each() {
-				r.get("name")
-				d.replaces = true
-			}
-			length, err := window(limit.get("unit").text(), limit.get("unit_multiplier").number(1))
-			requests := limit.get("requests_per_unit")
-			fixed := fixedWindow(requests.number(0), length)
-			switch {
-			case limit.get("unlimited").flag(false) || unlimited(requests):
-			case err != nil:
-				d.wrong = err
-			default:
-				d.limit = fixed
+		limit := n.get("rate_limit")
+		d.limited, d.name = limit.ok(), limit.get("name").text()
+		for _, r := range limit.get("replaces").each() {
+			r.get("name")
+			d.replaces = true
+		}
+		requests := limit.get("requests_per_unit")
+		length, err := window(limit.get("unit").text(), limit.get("unit_multiplier").number(1))
+		if d.limited && !limit.get("unlimited").flag(false) && !unlimited(requests) {
+			if d.wrong = err; err == nil {
+				d.limit = limitOf("fixed_window", requests.number(0), length)
 			}
 		}
 		all = append(all, d)
@@ -93,79 +89,86 @@ func window(unit string, multiplier int64) (string, error) {
 		return "", fmt.Errorf("unit %q is unknown", unit)
 	}
 	length *= max(1, multiplier)
-	for _, unit := range []struct {
-		name   string
-		length int64
-	}{{"d", 86400}, {"h", 3600}, {"m", 60}} {
-		if length%unit.length == 0 {
-			return fmt.Sprintf("%d%s", length/unit.length, unit.name), nil
+	for _, name := range []string{"day", "hour", "minute"} {
+		if length%seconds[name] == 0 {
+			return fmt.Sprintf("%d%c", length/seconds[name], name[0]), nil
 		}
 	}
 	return fmt.Sprintf("%ds", length), nil
 }
 
-// choice is which descriptor a value leads to, and for which values. Those are a matcher's: a whole
-// value, or {"prefix": ...} of one such as "abc*".
+// choice is which descriptor a value leads to, and for which values. These are patterns as the service has
+// them: a whole value, or the beginning of one, such as "abc*".
 type choice struct {
 	*descriptor
-	is  any   // the values; nil: any
-	not []any // values that lead elsewhere
+	is  string   // the values; "": any
+	not []string // values that lead elsewhere
 }
 
 // any reports whether every value leads there.
-func (c *choice) any() bool { return c.is == nil && len(c.not) == 0 }
+func (c *choice) any() bool { return c.is == "" && len(c.not) == 0 }
 
 // prefix is that of the values; "" if they need none.
 func (c *choice) prefix() string {
-	matcher, _ := c.is.(object)
-	prefix, _ := matcher.get("prefix").(string)
-	return prefix
+	if prefix, wild := strings.CutSuffix(c.is, "*"); wild {
+		return prefix
+	}
+	return ""
+}
+
+// exact is the only value; "" if there are more.
+func (c *choice) exact() string {
+	if isWild(c.is) {
+		return ""
+	}
+	return c.is
 }
 
 // wild reports whether some values are known by their prefix alone.
-func (c *choice) wild() bool {
-	byPrefix := func(matcher any) bool { _, whole := matcher.(string); return !whole }
-	return c.prefix() != "" || slices.ContainsFunc(c.not, byPrefix)
-}
+func (c *choice) wild() bool { return c.prefix() != "" || slices.ContainsFunc(c.not, isWild) }
 
 // takes reports whether a known value leads there.
 func (c *choice) takes(value string) bool {
-	fits := func(matcher any) bool { return matches(matcher, value) }
-	return (c.is == nil || fits(c.is)) && !slices.ContainsFunc(c.not, fits)
+	fits := func(pattern string) bool { return matches(pattern, value) }
+	return (c.is == "" || fits(c.is)) && !slices.ContainsFunc(c.not, fits)
 }
 
-// matches reports whether a matcher of a choice has a value.
-func matches(matcher any, value string) bool {
-	if begin, ok := matcher.(object); ok {
-		return strings.HasPrefix(value, begin.get("prefix").(string))
+func isWild(pattern string) bool { return strings.HasSuffix(pattern, "*") }
+
+func matches(pattern, value string) bool {
+	prefix, wild := strings.CutSuffix(pattern, "*")
+	return pattern == value || wild && strings.HasPrefix(value, prefix)
+}
+
+// matcher is a pattern as a match has it.
+func matcher(pattern string) any {
+	if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
+		return object{{"prefix", prefix}}
 	}
-	return matcher == value
+	return pattern
 }
 
 // choices are where the values of a key may lead.
 func choices(list []*descriptor, key string) (all []choice) {
-	var exact, begun []any
+	var exact, begun []string
+	list = slices.DeleteFunc(slices.Clone(list), func(d *descriptor) bool { return d.key != key })
 	for _, d := range list {
-		if d.key == key && !strings.HasSuffix(d.value, "*") && d.value != "" {
+		if d.value != "" && !isWild(d.value) {
 			exact = append(exact, d.value)
 		}
 	}
 	for _, d := range list {
-		prefix, wild := strings.CutSuffix(d.value, "*")
-		switch {
-		case d.key != key:
-		case wild:
-			is := object{{"prefix", prefix}}
-			others := func(value any) bool { return !matches(is, value.(string)) }
+		if isWild(d.value) {
+			others := func(value string) bool { return !matches(d.value, value) }
 			not := append(slices.DeleteFunc(slices.Clone(exact), others), begun...)
-			all, begun = append(all, choice{d, is, not}), append(begun, is)
-		case d.value != "":
-			all = append(all, choice{descriptor: d, is: d.value})
+			all, begun = append(all, choice{d, d.value, not}), append(begun, d.value)
+		} else if d.value != "" {
+			all = append(all, choice{d, d.value, nil})
 		}
 	}
 	for _, d := range list {
-		if d.key == key && d.value == "" {
-			all = append(all, choice{descriptor: d, not: slices.Concat(exact, begun)})
+		if d.value == "" {
+			all = append(all, choice{d, "", slices.Concat(exact, begun)})
 		}
 	}
 	return all
@@ -184,7 +187,14 @@ func leaves(list []*descriptor, entries []entry, picks []choice) (all []leaf) {
 		return nil
 	}
 	e := &entries[0]
-	reach := func(d *descriptor, pick choice) {
+	for _, pick := range choices(list, e.key) {
+		d := pick.descriptor
+		if e.static {
+			if !pick.takes(e.value) {
+				continue
+			}
+			pick = choice{}
+		}
 		path := append(slices.Clone(picks), pick)
 		if len(entries) > 1 {
 			all = append(all, leaves(d.descriptors, entries[1:], path)...)
@@ -192,37 +202,25 @@ func leaves(list []*descriptor, entries []entry, picks []choice) (all []leaf) {
 			all = append(all, leaf{d, path})
 		}
 	}
-	for _, pick := range choices(list, e.key) {
-		if !e.static {
-			reach(pick.descriptor, pick)
-		} else if pick.takes(e.value) {
-			reach(pick.descriptor, choice{})
-		}
-	}
 	return all
 }
 
 // variants are the entries with and without those that may be left out of a
 // descriptor.
-func (c limiting) variants(entries []entry) (all [][]entry) {
+func (c *converter) variants(entries []entry) (all [][]entry) {
 	all = [][]entry{nil}
 	for _, e := range entries {
 		var next [][]entry
+		if e.optional && e.field == "" {
+			c.report(Differs, e.at, "skip_if_absent of something other than a header or a query parameter: "+
+				"without it the rule does not apply")
+		}
 		for _, before := range all {
 			next = append(next, append(slices.Clone(before), e))
-			if !e.optional {
-				continue
+			if e.optional && e.field != "" && len(entries) > 1 { // else nothing would be sent
+				absent := entry{at: e.at, only: conditions{fields: e.is(object{{"present", false}})}}
+				next = append(next, append(slices.Clone(before), absent))
 			}
-			if e.field == "" {
-				c.report(Differs, e.at, "skip_if_absent of something other than a header or a query parameter: "+
-					"without it the rule does not apply")
-				continue
-			}
-			if len(entries) == 1 {
-				continue // nothing would be sent
-			}
-			absent := entry{at: e.at, only: conditions{fields: e.is(object{{"present", false}})}}
-			next = append(next, append(slices.Clone(before), absent))
 		}
 		all = next
 	}

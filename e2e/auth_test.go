@@ -35,13 +35,6 @@ func asUser(members string) string {
 		{"algorithm": "sliding_window_log", "limit": 3, "window": "1d"}]}]}`
 }
 
-// withEnv gives the plugin's VM an environment variable.
-func withEnv(name, value string) func(*envoyconf.Config) {
-	return func(c *envoyconf.Config) {
-		c.Set(envoyconf.Limiter+"/vm_config/environment_variables", map[string]any{"key_values": map[string]any{name: value}})
-	}
-}
-
 // expectLimited wants the limit of asUser.
 func expectLimited(t *testing.T, s *setting) {
 	t.Helper()
@@ -68,13 +61,24 @@ func TestPasswordAndDatabase(t *testing.T) {
 	})
 }
 
+// TestUserWithPasswordFromEnvironment: among ten other variables, of up to a thousand characters, the password
+// is found, and the keys are the rule's: reading them leaves the plugin's memory alone.
 func TestUserWithPasswordFromEnvironment(t *testing.T) {
 	t.Parallel()
 	exact, _ := documentedACL(t)
 	server := redistest.Start(t, aclUser(exact)...)
+	variables := map[string]any{"REDIS_PASSWORD": password}
+	for n := range 10 {
+		variables[fmt.Sprint("VARIABLE_", n)] = strings.Repeat("x", n*n*12)
+	}
 	s := start(t, asUser(`"username": "sluice", "password_env": "REDIS_PASSWORD"`),
-		envoytest.Options{Redis: []string{server.Addr}, Edit: withEnv("REDIS_PASSWORD", password)})
+		envoytest.Options{Redis: []string{server.Addr}, Edit: func(c *envoyconf.Config) {
+			c.Set(envoyconf.Limiter+"/vm_config/environment_variables", map[string]any{"key_values": variables})
+		}})
 	expectLimited(t, s)
+	s.client = redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
+	t.Cleanup(func() { s.client.Close() })
+	testenv.SameList(t, "keys", s.keys(t), []string{"rl:{r|a}:gcra:366d", "rl:{r|a}:sliding_window_log:1d"})
 }
 
 // TestAbsentPasswordVariable: one warning, and no AUTH.

@@ -58,9 +58,9 @@ func TestContractThatChangesTwice(t *testing.T) {
 	awaitTrial(t, s)
 	restless.Store(true)
 	for range 2 {
-		before := s.evals(t)
+		before := scripts(t, client)
 		testenv.Same(t, "restless: status", get(t, s.URL+"/c?u=a").status, http.StatusServiceUnavailable)
-		testenv.Same(t, "restless: calls", s.evals(t)-before, 2)
+		testenv.Same(t, "restless: calls", scripts(t, client)-before, 2)
 	}
 	restless.Store(false)
 	r := get(t, s.URL+"/c?u=a")
@@ -103,24 +103,6 @@ func (s *setting) contract(t *testing.T, tag, value string) {
 	if err := s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// evals is how many scripts Redis has run.
-func (s *setting) evals(t *testing.T) (n int) {
-	t.Helper()
-	text, err := s.client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(text) {
-		var calls int
-		for _, command := range []string{"eval", "evalsha"} {
-			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &calls); err == nil {
-				n += calls
-			}
-		}
-	}
-	return n
 }
 
 // TestContractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.

@@ -37,6 +37,7 @@ const (
 type setting struct {
 	*envoytest.Envoy
 
+	URL      string // of one listener, the limited one unless stated
 	redis    *redistest.Server
 	client   *redis.Client
 	upstream *envoytest.Upstream
@@ -58,6 +59,7 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	}
 	opts.Plugin = plugin
 	s.Envoy = envoytest.Start(t, opts)
+	s.URL = s.Envoy.URL
 	return s
 }
 

@@ -37,14 +37,48 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	o.finish()
 }
 
-func TestRedisKilled(t *testing.T) {
+// TestRedisFails: Redis is killed, full, and no primary any more, one after the other. It is restarted
+// three times, and ends all connections, with requests under way.
+func TestRedisFails(t *testing.T) {
 	t.Parallel()
 	o := startOutage(t, outageTimeout, envoytest.Options{})
-	o.redis.Kill()
-	o.expectModes()
-	o.reload()
-	o.expectModes()
-	o.redis.Restart() // it has lost its keys
+	do := func(args ...any) func() {
+		return func() {
+			if err := o.client.Do(ctx, args...).Err(); err != nil {
+				t.Fatalf("%v: %v", args, err)
+			}
+		}
+	}
+	other := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	for _, fault := range []struct {
+		begin, heal func()
+		said        string // by Redis
+	}{
+		{begin: o.redis.Kill, heal: o.redis.Restart}, // it has lost its keys
+		{do("CONFIG", "SET", "maxmemory", "1"), do("CONFIG", "SET", "maxmemory", "0"), "OOM"},
+		{func() { // another server is the primary now
+			do("REPLICAOF", "127.0.0.1", other.Port)()
+			testenv.Wait(t, patience, func() error { return follows(o.client) })
+		}, do("REPLICAOF", "NO", "ONE"), "READONLY"},
+	} {
+		fault.begin()
+		o.expectModes()
+		o.reload()
+		o.expectModes()
+		fault.heal()
+		o.expectDecided()
+		expectLog(t, o.setting, fault.said)
+	}
+	for range 3 {
+		o.redis.Restart()
+		o.await(20)
+		o.reload()
+		o.expectDecided()
+	}
+	for range 10 {
+		do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")()
+		o.await(10)
+	}
 	o.expectDecided()
 	o.finish()
 }
@@ -88,18 +122,6 @@ func TestRedisStopped(t *testing.T) {
 	o.finish()
 }
 
-func TestRedisRestartedEmpty(t *testing.T) {
-	t.Parallel()
-	o := startOutage(t, outageTimeout, envoytest.Options{})
-	for range 3 {
-		o.redis.Restart()
-		o.await(20)
-		o.reload()
-		o.expectDecided()
-	}
-	o.finish()
-}
-
 // TestScriptsFlushed: NOSCRIPT is answered with EVAL, and no mode applies.
 func TestScriptsFlushed(t *testing.T) {
 	t.Parallel()
@@ -122,42 +144,6 @@ func TestScriptsFlushed(t *testing.T) {
 			t.Fatalf("%+v: not decided by Redis", entry)
 		}
 	}
-}
-
-func TestClientsKilled(t *testing.T) {
-	t.Parallel()
-	o := startOutage(t, outageTimeout, envoytest.Options{})
-	for range 10 {
-		if err := o.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-			t.Fatal(err)
-		}
-		o.await(10)
-	}
-	o.reload()
-	o.expectDecided()
-	o.finish()
-}
-
-// TestReplicaPromoted: another server is the primary now, and the one that Envoy
-// knows answers -READONLY until it is the primary again.
-func TestReplicaPromoted(t *testing.T) {
-	t.Parallel()
-	o := startOutage(t, outageTimeout, envoytest.Options{})
-	other := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	replicate := func(who, host, port string) {
-		if err := o.client.Do(ctx, "REPLICAOF", host, port).Err(); err != nil {
-			t.Fatalf("%s: %v", who, err)
-		}
-	}
-	replicate("demote", "127.0.0.1", fmt.Sprint(other.Port))
-	testenv.Wait(t, patience, func() error { return follows(o.client) })
-	o.expectModes()
-	o.reload()
-	o.expectModes()
-	replicate("promote", "NO", "ONE")
-	o.expectDecided()
-	o.finish()
-	expectLog(t, o.setting, "READONLY")
 }
 
 // follows reports whether a server is a replica in step with its primary.
@@ -192,25 +178,6 @@ func TestRedisBlockedByScript(t *testing.T) {
 	o.expectDecided()
 	o.finish()
 	expectLog(t, o.setting, "BUSY")
-}
-
-// TestRedisFull: at maxmemory Redis answers -OOM.
-func TestRedisFull(t *testing.T) {
-	t.Parallel()
-	o := startOutage(t, outageTimeout, envoytest.Options{})
-	limit := func(bytes string) {
-		if err := o.client.ConfigSet(ctx, "maxmemory", bytes).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limit("1")
-	o.expectModes()
-	o.reload()
-	o.expectModes()
-	limit("0")
-	o.expectDecided()
-	o.finish()
-	expectLog(t, o.setting, "OOM")
 }
 
 // expectLog wants words in the log.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
@@ -13,11 +14,10 @@ import (
 // limit has for a request, and whatever a guarantee hid of its pool.
 func TestFloodOfSizes(t *testing.T) {
 	const connections = 12
-	one := func(int, int) string { return "user-1" }
-	for _, tc := range []struct {
+	floods := []struct {
 		name, rule string
 		user       func(connection, stream int) string
-		want       int
+		want       int64
 	}{
 		{
 			name: "a window of three sizes",
@@ -31,35 +31,36 @@ func TestFloodOfSizes(t *testing.T) {
 			user: func(_, stream int) string { return [...]string{"000010", "000011"}[stream%2] },
 			want: 11,
 		},
-		{name: "one user within a guarantee", rule: guaranteed(1500, 1600), user: one, want: 1600},
 		{
-			name: "400 users within guarantees that do not fit", rule: guaranteed(5, 300),
+			name: "400 users within guarantees that do not fit",
+			rule: `"key": [], "limits": [
+				{"name": "each", "per": [{"header": "x-user"}], "guarantee": true,
+					"algorithm": "gcra", "limit": 5, "window": "100d"},
+				{"name": "pool", "algorithm": "gcra", "limit": 300, "window": "100d"}]`,
 			user: func(_, stream int) string { return fmt.Sprint("u", 10_000+stream%400) },
 			want: 600,
 		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [
-				{"name": "r", `+tc.rule+`}]}`, envoytest.Options{Workers: 1})
-			const admitted = "wasmcustom.sluice.outcome.allowed.requests_total"
-			const undecided = "wasmcustom.sluice.outcome.failed_allow.requests_total"
-			inOneGo(t, s, connections, tc.user)
+	}
+	beside := map[string]string{}
+	for i, tc := range floods {
+		beside[tc.name] = fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r%d", %s}]}`,
+			i, tc.rule)
+	}
+	s := start(t, `{"rules": [{"name": "r", `+hundred+`}]}`, envoytest.Options{Workers: 1, Beside: beside})
+	for _, tc := range floods {
+		wentOn := func() int64 {
 			stats := s.Stats("wasmcustom.sluice.outcome.")
-			testenv.Same(t, "requests that went on", stats[admitted]+stats[undecided], int64(tc.want))
-			if t.Failed() {
-				t.Log(s.Stats("wasmcustom.sluice."))
-			}
-		})
+			return stats["wasmcustom.sluice.outcome.allowed.requests_total"] +
+				stats["wasmcustom.sluice.outcome.failed_allow.requests_total"]
+		}
+		before := wentOn()
+		inOneGo(t, s, strings.TrimPrefix(s.Beside[tc.name], "http://"), connections, tc.user)
+		testenv.Same(t, tc.name+": requests that went on", wentOn()-before, tc.want)
+	}
+	if t.Failed() {
+		t.Log(s.Stats("wasmcustom.sluice."))
 	}
 }
 
 // bySize is a number that comes with the request.
 const bySize = `{"header": "x-user", "default": 5, "max": 500}`
-
-// guaranteed is a rule with so much for each user, lent from a pool.
-func guaranteed(each, pool int) string {
-	return fmt.Sprintf(`"key": [], "limits": [
-		{"name": "each", "per": [{"header": "x-user"}], "guarantee": true,
-			"algorithm": "gcra", "limit": %d, "window": "100d"},
-		{"name": "pool", "algorithm": "gcra", "limit": %d, "window": "100d"}]`, each, pool)
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,7 +40,6 @@ type outage struct {
 	timeout time.Duration          // redis.timeout
 	users   int
 	reloads int
-	healed  time.Duration // from healing to deciding, at worst
 }
 
 // plugin is a configuration with several rules, told apart by their limits,
@@ -78,7 +76,6 @@ func (o *outage) settle() {
 	o.t.Helper()
 	o.await(50)
 	o.expectDecided()
-	o.healed = 0
 }
 
 // launchOutage does not wait for Redis.
@@ -164,7 +161,6 @@ func (o *outage) expectStates(mode, user string) {
 // expectDecided returns when Redis decides the requests of each mode.
 func (o *outage) expectDecided() {
 	o.t.Helper()
-	begin := time.Now()
 	for mode, url := range o.urls {
 		testenv.Wait(o.t, patience, func() error {
 			user := o.user()
@@ -176,7 +172,6 @@ func (o *outage) expectDecided() {
 			return err
 		})
 	}
-	o.healed = max(o.healed, time.Since(begin))
 }
 
 // reload replaces all listeners by ones with changed configurations.
@@ -197,9 +192,9 @@ func (o *outage) finish() {
 	for _, l := range o.loads {
 		l.stop()
 	}
-	undecided, requests := o.undecided(), 0
-	for _, mode := range slices.Sorted(maps.Keys(o.loads)) {
-		l := o.loads[mode]
+	o.expectCounted()
+	requests := 0
+	for mode, l := range o.loads {
 		answers := maps.Clone(l.answers)
 		for _, status := range modes[mode] {
 			delete(answers, status)
@@ -215,7 +210,6 @@ func (o *outage) finish() {
 			o.t.Errorf("%s: a request took %v, with a timeout of %v", mode, l.worst, o.timeout)
 		}
 		requests += l.total()
-		report{mode, l.total(), failed, undecided[mode], l.worst, o.healed}.log(o.t)
 	}
 	if text := o.wrong.Load(); text != nil {
 		o.t.Error(*text)
@@ -225,30 +219,19 @@ func (o *outage) finish() {
 	}
 }
 
-// undecided returns how many requests each mode decided in Redis' place, once the
-// plugin has told Envoy of all requests. It tells of each once, whatever failed and
-// was reloaded.
-func (o *outage) undecided() map[string]int {
+// expectCounted returns once the plugin has told Envoy of all requests. It tells of each once, whatever
+// failed and was reloaded.
+func (o *outage) expectCounted() {
 	o.t.Helper()
-	const completed, outcomes = "http.limited.downstream_rq_completed", "wasmcustom.sluice.outcome."
-	byMode := map[string]int{}
+	const completed = "http.limited.downstream_rq_completed"
 	testenv.Wait(o.t, patience, func() error {
-		clear(byMode)
 		var told int64
-		for name, n := range o.Stats(outcomes) {
+		for _, n := range o.Stats("wasmcustom.sluice.outcome.") {
 			told += n
-			outcome := strings.TrimSuffix(strings.TrimPrefix(name, outcomes), ".requests_total")
-			switch decider, how, _ := strings.Cut(outcome, "_"); decider {
-			case "failed":
-				byMode[how] += int(n)
-			case "local":
-				byMode["local"] += int(n)
-			}
 		}
 		if all := o.Stats(completed)[completed]; told != all {
 			return fmt.Errorf("%d requests were counted, want %d", told, all)
 		}
 		return nil
 	})
-	return byMode
 }

@@ -87,7 +87,9 @@ func TestCookbookQuota(t *testing.T) {
 	testenv.Same(t, "POST: status", resp.StatusCode, 405)
 	testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
 	testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
-	blockAnn(t, s)
+	if err := s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
 	var body quotaBody
 	testenv.Wait(t, patience, func() error {
 		if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {
@@ -99,25 +101,6 @@ func TestCookbookQuota(t *testing.T) {
 		t.Errorf("blocked for %v, want an hour", body.Blocked.Seconds)
 	}
 	testenv.Same(t, "the number of limits of who is blocked", len(body.Limits), 1)
-}
-
-func blockAnn(t *testing.T, s *setting) {
-	t.Helper()
-	if err := s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestCookbookPages: a burst at once, and what is over it a tenth of a second apart.
-func TestCookbookPages(t *testing.T) {
-	t.Parallel()
-	s := start(t, cookbook(t, "A burst at once, the rest evenly"), envoytest.Options{Redis: []string{}})
-	begin := time.Now()
-	got := burst(t, 30, 30, []string{s.URL})
-	testenv.Same(t, "the number of 200", got[http.StatusOK], 30)
-	if took := time.Since(begin); took < time.Second-20*time.Millisecond {
-		t.Errorf("30 requests took %v: the last ten were not held", took)
-	}
 }
 
 // TestBurstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what

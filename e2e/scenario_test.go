@@ -246,11 +246,9 @@ type envoyWorld struct {
 // Load implements scenario.World.
 func (w *envoyWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
 	w.config, w.logged = c, [2]int{}
 	w.client = newClient()
-	w.client.Transport = &http.Transport{Protocols: protocols, DisableCompression: true}
+	w.client.Transport = http2()
 	t.Cleanup(w.client.CloseIdleConnections)
 }
 

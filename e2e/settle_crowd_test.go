@@ -18,22 +18,18 @@ import (
 )
 
 // inStores runs a test with a configuration that has a "redis", and again with the
-// embedded store. Nothing fails by being slow.
+// embedded store, on another listener. Nothing fails by being slow.
 func inStores(t *testing.T, plugin string, opts envoytest.Options, test func(t *testing.T, s *setting)) {
 	t.Helper()
 	const direct = `"redis": {"cluster": "redis"},`
 	if !strings.Contains(plugin, direct) {
 		t.Fatal("a configuration without Redis")
 	}
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, start(t, strings.Replace(plugin, direct, patient, 1), opts))
-	})
-	t.Run("local", func(t *testing.T) {
-		t.Parallel()
-		opts.Redis = []string{}
-		test(t, start(t, strings.Replace(plugin, direct, "", 1), opts))
-	})
+	opts.Beside = map[string]string{"local": strings.Replace(plugin, direct, "", 1)}
+	s := start(t, strings.Replace(plugin, direct, patient, 1), opts)
+	t.Run("redis", func(t *testing.T) { test(t, s) })
+	local := &setting{Envoy: s.Envoy, URL: s.Beside["local"], upstream: s.upstream}
+	t.Run("local", func(t *testing.T) { test(t, local) })
 }
 
 // passwords is an application that takes its time over each, and of which one is

@@ -137,21 +137,13 @@ func settlementRoutes(c *envoyconf.Config) {
 // embedded store.
 func TestSettlements(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"redis", "local"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			opts := envoytest.Options{Workers: 1, Edit: settlementRoutes}
-			plugin := `{` + patient + settlementRules()
-			if store == "local" {
-				opts.Redis, plugin = []string{}, `{`+settlementRules()
-			}
-			e := start(t, plugin, opts)
-			e.upstream.Handle(http.HandlerFunc(obedient))
-			for _, s := range settlements {
-				t.Run(s.name, func(t *testing.T) { s.play(t, e) })
-			}
-		})
-	}
+	opts := envoytest.Options{Workers: 1, Edit: settlementRoutes}
+	inStores(t, `{"redis": {"cluster": "redis"},`+settlementRules(), opts, func(t *testing.T, e *setting) {
+		e.upstream.Handle(http.HandlerFunc(obedient))
+		for _, s := range settlements {
+			t.Run(s.name, func(t *testing.T) { s.play(t, e) })
+		}
+	})
 }
 
 func (s *settlement) play(t *testing.T, e *setting) {

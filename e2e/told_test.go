@@ -133,7 +133,7 @@ func TestTold(t *testing.T) {
 	}
 	grpc := get(t, s.URL+"/own", ":method: POST", "content-type: application/grpc")
 	testenv.Same(t, "a response of a rule, to gRPC: grpc-status", grpc.header.Get("grpc-status"), "8")
-	_, quota := readQuota(t, &setting{Envoy: s.Envoy}, http.MethodGet)
+	_, quota := readQuota(t, s, http.MethodGet)
 	testenv.Same(t, "limits of the quota", len(quota.Limits), 1)
 	testenv.Same(t, "the unit in the quota", quota.Limits[0].Unit, "tokens")
 }

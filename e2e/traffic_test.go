@@ -126,9 +126,7 @@ func TestHTTP2(t *testing.T) {
 	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"query": "u"}], `+
 		`"limits": [{"algorithm": "gcra", "limit": 40, `+long+`}]}]}`,
 		envoytest.Options{})
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{Protocols: protocols}}
+	client := &http.Client{Timeout: patience, Transport: http2()}
 	defer client.CloseIdleConnections()
 	statuses := make(chan int, 90)
 	for range cap(statuses) {

@@ -1,6 +1,7 @@
 package envoytest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,11 +32,17 @@ func (e *Envoy) accessLogPath() string { return filepath.Join(e.dir, "access.log
 // milliseconds after the request's end.
 func (e *Envoy) AccessLog() []Entry {
 	e.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	text, err := os.ReadFile(e.accessLogPath())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		e.t.Fatal(err)
 	}
-	return ParseEntries(e.t, text)
+	if whole := bytes.LastIndexByte(text, '\n') + 1; whole > e.read { // what was read before is parsed
+		e.entries = append(e.entries, ParseEntries(e.t, text[e.read:whole])...)
+		e.read = whole
+	}
+	return slices.Clone(e.entries)
 }
 
 // ParseEntries reads an access log.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,10 @@ type Envoy struct {
 	version int            // of the listeners', or the filter's, configuration
 	relay   *Envoy         // on the way to Redis; nil: none
 	stopped bool
+
+	mu      sync.Mutex
+	entries []Entry // of the access log
+	read    int     // bytes of it that they are
 }
 
 // Start runs Envoy and returns when it serves.

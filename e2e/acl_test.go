@@ -168,19 +168,6 @@ func (r *restricted) expectGranted() {
 	}
 }
 
-// TestDocumentedACL: whatever the plugin sends is allowed to a Redis user with the
-// rights that the document names.
-func TestDocumentedACL(t *testing.T) {
-	t.Parallel()
-	exact, short := documentedACL(t)
-	for name, rights := range map[string][]string{"exact": exact, "short": short} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			startRestricted(t, rights).expectGranted()
-		})
-	}
-}
-
 // rare are the commands that the traffic of these tests does not need: a log that has
 // much to drop counts and drops it.
 var rare = []string{"zcard", "zremrangebyscore"}
@@ -200,12 +187,21 @@ func TestRareCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentedACLHasNoMore: without any one of the other commands the plugin asks
-// for it in vain.
-func TestDocumentedACLHasNoMore(t *testing.T) {
+// TestDocumentedACL: whatever the plugin sends is allowed to a Redis user with the rights that the document
+// names, at length, in short, and those who cannot write overrides. Without any one of the commands the
+// plugin asks for it in vain.
+func TestDocumentedACL(t *testing.T) {
 	t.Parallel()
-	exact, _ := documentedACL(t)
+	exact, short := documentedACL(t)
 	r := startRestricted(t, exact)
+	for _, rights := range [][]string{short, documentedUser(t, "sluice"), exact} {
+		user := []any{"ACL", "SETUSER", "sluice", "reset", "on", ">" + password}
+		for _, right := range rights {
+			user = append(user, right)
+		}
+		r.do(user...)
+		r.expectGranted()
+	}
 	for _, right := range exact {
 		command, ok := strings.CutPrefix(right, "+")
 		seldom := command == "info" || slices.Contains(rare, command) // INFO is asked every 30 s at most

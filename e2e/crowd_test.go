@@ -15,14 +15,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestCrowd: 2,000 requests at once, of which the limit is admitted exactly.
-func TestCrowd(t *testing.T) {
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [], "limits": [
-		{"algorithm": "token_bucket", "limit": 1000, `+long+`}]}]}`, envoytest.Options{})
-	got := burst(t, 2000, 2000, []string{s.URL})
-	expectTally(t, "a crowd", got, tally{http.StatusOK: 1000, http.StatusTooManyRequests: 1000})
-}
-
 // inOneGo sends 1,000 requests on each of some connections to a listener, in one write each. user names
 // the client of a request, in six bytes.
 func inOneGo(t *testing.T, s *setting, addr string, connections int, user func(connection, stream int) string) {

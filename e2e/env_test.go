@@ -141,18 +141,3 @@ func exactRules() string {
 	}
 	return `{` + patient + `"rules": [` + rules + `]}`
 }
-
-// expectExact sends more than the limit at once from 64 clients, spread over
-// Envoys, under each algorithm, and wants precisely the limit admitted.
-func expectExact(t *testing.T, envoys ...*setting) {
-	t.Helper()
-	const excess = 106
-	for name := range algorithms {
-		var urls []string
-		for _, e := range envoys {
-			urls = append(urls, e.URL+"/"+name)
-		}
-		got := burst(t, exactLimit+excess, 64, urls, "x-user: u")
-		expectTally(t, name, got, tally{http.StatusOK: exactLimit, http.StatusTooManyRequests: excess})
-	}
-}

@@ -19,7 +19,7 @@ import (
 func TestLeaversChargeNoOthers(t *testing.T) {
 	t.Parallel()
 	const limit, leavers = 5, 400
-	for _, tc := range []struct {
+	cases := []struct {
 		name      string
 		denyCache int
 		leave     func(t *testing.T, addr string, requests int)
@@ -28,28 +28,31 @@ func TestLeaversChargeNoOthers(t *testing.T) {
 		{name: "HTTP/1.1 close, no deny cache", denyCache: 0, leave: sendAndClose},
 		{name: "HTTP/2 reset", denyCache: 4096, leave: sendAndReset},
 		{name: "HTTP/2 reset, no deny cache", denyCache: 0, leave: sendAndReset},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, fmt.Sprintf(`{%s"deny_cache": {"size": %d}, "rules": [
-				{"name": "tenant", "key": [{"header": "x-tenant"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
-					"limits": [{"algorithm": "fixed_window", "limit": 1000, %s}]},
-				{"name": "per-user", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": %d, %s}]}]}`,
-				patient, tc.denyCache, long, limit, long), envoytest.Options{})
-			for range limit {
-				get(t, s.URL, "x-tenant: t", "x-user: u")
+	}
+	beside := map[string]string{}
+	for i, tc := range cases {
+		beside[fmt.Sprint(i)] = fmt.Sprintf(`{%s"deny_cache": {"size": %d}, "rules": [
+			{"name": "tenant-%d", "key": [{"header": "x-tenant"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
+				"limits": [{"algorithm": "fixed_window", "limit": 1000, %s}]},
+			{"name": "user-%[3]d", "key": [{"header": "x-user"}], "limits": [{"algorithm": "gcra", "limit": %[5]d, %[4]s}]}]}`,
+			patient, tc.denyCache, i, long, limit)
+	}
+	s := start(t, `{`+patient+`"rules": [{"name": "r", `+hundred+`}]}`, envoytest.Options{Beside: beside})
+	for i, tc := range cases {
+		url, sent := s.Beside[fmt.Sprint(i)], requestsOf(s)
+		for range limit {
+			get(t, url, "x-tenant: t", "x-user: u")
+		}
+		before := s.snapshot(t)
+		tc.leave(t, strings.TrimPrefix(url, "http://"), leavers)
+		awaitSettled(t, s, sent+limit+leavers)
+		testenv.Wait(t, patience, func() error { // refunds are not waited for
+			if after := s.snapshot(t); after != before {
+				return fmt.Errorf("%s: Redis held\n%q, and holds\n%q", tc.name, before, after)
 			}
-			before := s.snapshot(t)
-			tc.leave(t, s.Addr, leavers)
-			awaitSettled(t, s, limit+leavers)
-			testenv.Wait(t, patience, func() error { // refunds are not waited for
-				if after := s.snapshot(t); after != before {
-					return fmt.Errorf("Redis held\n%q, and holds\n%q", before, after)
-				}
-				return nil
-			})
-			testenv.Same(t, "the tenant's remaining", remaining(t, s.URL, "x-tenant: t"), fmt.Sprint(1000-limit))
+			return nil
 		})
+		testenv.Same(t, tc.name+": the tenant's remaining", remaining(t, url, "x-tenant: t"), fmt.Sprint(1000-limit))
 	}
 }
 

@@ -24,16 +24,17 @@ func TestUserOfEachNamespace(t *testing.T) {
 		args = append(append(args, "--user", team, "on", ">"+team+"-"+password), strings.Fields(rights)...)
 	}
 	server := redistest.Start(t, args...)
-	startTeam := func(team, prefix string) *setting {
-		return start(t, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "10s", "key_prefix": %q, "username": %q,
+	config := func(team, prefix string) string {
+		return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "10s", "key_prefix": %q, "username": %q,
 			"password": "%s-%s"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "key": [{"header": "x-user"}],
-			"limits": [{"algorithm": "fixed_window", "limit": 5, `+long+`}]}]}`, prefix, team, team, password),
-			envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
+			"limits": [{"algorithm": "fixed_window", "limit": 5, `+long+`}]}]}`, prefix, team, team, password)
 	}
-	for _, team := range []string{"red", "blue"} {
-		s := startTeam(team, team)
-		expectTally(t, team, burst(t, 8, 1, []string{s.URL}, "x-user: u"),
-			tally{http.StatusOK: 5, http.StatusTooManyRequests: 3})
+	s := start(t, config("red", "red"), envoytest.Options{
+		Redis: []string{server.Addr}, Workers: 1,
+		Beside: map[string]string{"blue": config("blue", "blue"), "red as blue": config("red", "blue")},
+	})
+	for team, url := range map[string]string{"red": s.URL, "blue": s.Beside["blue"]} {
+		expectTally(t, team, burst(t, 8, 1, []string{url}, "x-user: u"), tally{http.StatusOK: 5, http.StatusTooManyRequests: 3})
 	}
 	red := redis.NewClient(&redis.Options{
 		Addr: server.Addr, Username: "red", Password: "red-" + password, Protocol: 2, DisableIdentity: true,
@@ -47,8 +48,7 @@ func TestUserOfEachNamespace(t *testing.T) {
 				strings.HasPrefix(fmt.Sprint(err), "NOPERM"), want != "")
 		}
 	}
-	s := startTeam("red", "blue")
-	expectTally(t, "red under blue's prefix", burst(t, 3, 1, []string{s.URL}, "x-user: u"),
+	expectTally(t, "red under blue's prefix", burst(t, 3, 1, []string{s.Beside["red as blue"]}, "x-user: u"),
 		tally{http.StatusServiceUnavailable: 3})
 	testenv.Same(t, "that the log says why", strings.Contains(s.Log(), "NOPERM"), true)
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 
@@ -13,30 +12,6 @@ import (
 
 // economyStatus is the answer of the route that requests over a limit take.
 const economyStatus = http.StatusAccepted
-
-// TestRedirectKeepsTheHeader: a request that is over keeps its header in the next pass, and is
-// paid for once.
-func TestRedirectKeepsTheHeader(t *testing.T) {
-	t.Parallel()
-	upstream := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/first" {
-			w.Header().Set("location", "http://"+r.Host+"/second")
-			w.WriteHeader(http.StatusFound)
-			return
-		}
-		_, _ = io.WriteString(w, r.Header.Get("x-quota"))
-	}))
-	s := start(t, `{`+patient+`"rules": [
-		{"name": "quota", "over": {"set_headers": {"x-quota": "paid"}, "limits": [
-			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 2, `+long+`}]},
-			"limits": [{"algorithm": "fixed_window", "limit": 0, `+long+`}]}]}`,
-		envoytest.Options{Upstream: upstream.Addr, Edit: followRedirects})
-	for range 2 {
-		testenv.Same(t, "the header of the last pass", get(t, s.URL+"/first", "x-quota: forged").body, "paid")
-	}
-	testenv.Same(t, "one more: status", get(t, s.URL+"/first").status, http.StatusTooManyRequests)
-	testenv.Same(t, "requests of the upstream", upstream.Count(), 4)
-}
 
 // onlyOne is a limit of one request.
 const onlyOne = `"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]`

@@ -110,18 +110,6 @@ func TestQueue(t *testing.T) {
 	expectEven(t, d, begin, "0", "1", "2", "3", "4")
 }
 
-// TestFullQueue: of requests at one instant as many as the bucket holds are
-// admitted.
-func TestFullQueue(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "2s", "burst": 3,
-			"max_delay": "1m"}]}]}`, envoytest.Options{})
-	got := burst(t, 12, 12, []string{s.URL})
-	testenv.Within(t, "the number of 200", got[http.StatusOK], 3, 4) // 4 on a slow machine
-	testenv.Same(t, "the number of 429", got[http.StatusTooManyRequests], 12-got[http.StatusOK])
-}
-
 // TestQueueDropsWhoLeaves: a client that goes away while it waits is not sent on,
 // its turn passes unused, and the others keep theirs.
 func TestQueueDropsWhoLeaves(t *testing.T) {
@@ -137,26 +125,6 @@ func TestQueueDropsWhoLeaves(t *testing.T) {
 		}
 	}
 	expectEven(t, d, begin, "0", "1", "2", "5")
-}
-
-// TestQueueHoldsNoLongerThanMaxDelay: what would have to is rejected at once.
-func TestQueueHoldsNoLongerThanMaxDelay(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "limits": [
-		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "1h", "burst": 10,
-			"max_delay": "1m"}]}]}`, envoytest.Options{})
-	if r := get(t, s.URL); r.status != http.StatusOK {
-		t.Errorf("first: status %d, want 200", r.status)
-	}
-	before := s.snapshot(t)
-	r := get(t, s.URL)
-	testenv.Same(t, "second: status", r.status, http.StatusTooManyRequests)
-	if r.header.Get("retry-after") == "" {
-		t.Error("second: it is not said when to come again")
-	}
-	if after := s.snapshot(t); after != before {
-		t.Error("the rejection was charged")
-	}
 }
 
 // TestReloadWhileQueued: requests that wait in the old configuration leave.

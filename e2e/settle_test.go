@@ -157,20 +157,14 @@ func (s *settlement) play(t *testing.T, e *setting) {
 	// Settlements of a worker are made in order: when the last one has been, they all have.
 	get(t, e.URL+"/last")
 	expectLeft(t, e.URL+"/last", 100)
-	testenv.Same(t, "remaining", left(t, e.URL+"/"+s.name), strconv.Itoa(s.left))
-}
-
-// left is how much remains, as a request that costs nothing learns.
-func left(t *testing.T, url string, headers ...string) string {
-	t.Helper()
-	return get(t, url, append(headers, "x-cost: 0")...).header.Get("x-ratelimit-remaining")
+	testenv.Same(t, "remaining", remaining(t, e.URL+"/"+s.name), strconv.Itoa(s.left))
 }
 
 // expectLeft waits until so much is left.
 func expectLeft(t *testing.T, url string, want int, headers ...string) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		if got := left(t, url, headers...); got != strconv.Itoa(want) {
+		if got := remaining(t, url, headers...); got != strconv.Itoa(want) {
 			return fmt.Errorf("%s left, want %d", got, want)
 		}
 		return nil

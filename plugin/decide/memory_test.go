@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -49,4 +50,25 @@ func TestHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReconnectForgetsRejections: the Redis that answers after a lost connection may lack the charges
+// behind them.
+func TestReconnectForgetsRejections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"header": "x-user"}],
+		"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "366d"}]}]}`)
+	w.steady = true
+	for range 2 {
+		w.asks(headers{"x-user": "a"})
+		w.answer()
+	}
+	again := w.begin(headers{"x-user": "a"})
+	w.send(again)
+	testenv.Same(t, "who decides the third", again.Checks[0].Source, FromMemory)
+	w.lose()
+	w.asks(headers{"x-user": "b"})
+	w.answer()
+	w.asks(headers{"x-user": "a"})
+	w.answer()
 }

@@ -97,6 +97,21 @@ func TestCalendarInTheEmbeddedStore(t *testing.T) {
 	}
 }
 
+// TestRejectedLevelsInTheEmbeddedStore: what stands behind a part that rejects is only looked at.
+func TestRejectedLevelsInTheEmbeddedStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [{"name": "r", "limits": [
+		{"algorithm": "fixed_window", "limit": 1, "window": "366d"},
+		{"name": "user", "algorithm": "fixed_window", "limit": 9, "window": "366d", "per": [{"header": "x-user"}]}]}]}`)
+	w.steady, w.away = true, true
+	for i, user := range []string{"a", "b", "b"} {
+		q := w.begin(headers{"x-user": user})
+		w.send(q)
+		testenv.Same(t, "whether it is refused", q.verdict.Event == Refused, i > 0)
+		testenv.Same(t, "what the user has left", q.Checks[0].Decisions[1].Remaining, []int64{8, 9, 9}[i])
+	}
+}
+
 // A rejection is not remembered beyond its window.
 func TestCalendarInTheDenyCache(t *testing.T) {
 	t.Parallel()

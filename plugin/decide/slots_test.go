@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -245,5 +246,36 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	w.ticks(20e6)
 	if n, _ := w.heldIn("flight|u"); n != 0 {
 		t.Errorf("Redis knows of %d slots", n)
+	}
+}
+
+// TestSlotsOfLevels: what a settlement gives back of all limits are no slots. These go back when the request
+// ends, of each of its limits.
+func TestSlotsOfLevels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [
+		{"algorithm": "fixed_window", "limit": 9, "window": "1h"}, {"algorithm": "concurrency", "limit": 9},
+		{"name": "user", "algorithm": "concurrency", "limit": 9, "per": [{"header": "x-user"}]}],
+		"settle": {"status": ["4xx"]}}]}`)
+	w.steady = true
+	held := func() (sum int64) {
+		w.server.States(w.now.UnixMicros, func(key string, state algo.State) {
+			for i := 1; strings.Contains(key, ":concurrency") && i < len(state); i += 3 {
+				sum += state[i]
+			}
+		})
+		return sum
+	}
+	q := w.asks(headers{"x-user": "a"})
+	w.answer()
+	testenv.Same(t, "slots of a request", held(), 2)
+	w.worker.Responds(q, &response{status: 200})
+	w.worker.Ends(q, &response{status: 200}, w.now)
+	w.ticks(20_000)
+	testenv.Same(t, "slots of one that has ended", held(), 0)
+	for _, call := range w.calls {
+		if call.Kind == twinredis.Refund {
+			testenv.SameList(t, "what the settlement gives back", call.Costs, []int64{1, 0, 0})
+		}
 	}
 }

@@ -97,16 +97,18 @@ func TestParts(t *testing.T) {
 	testenv.Same(t, "a key's suffix", set.LimitSets[0].KeySuffixes[1], ":gcra:1s:per:team%7C%7Ba%7D|")
 }
 
-// TestNoLevelIsLeft: a rule of which no limit applies does not apply.
+// TestNoLevelIsLeft: a rule of whose own limits none applies does not apply, whoever could pay.
 func TestNoLevelIsLeft(t *testing.T) {
 	t.Parallel()
-	set := levelSet(t, `{"rules": [{"name": "r", "limits": [
-		{"name": "team", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]}]}]}`)
-	var m Matcher
-	applied, _, _ := set.Apply(get("/"), &m)
-	testenv.Same(t, "rules that apply without a team", len(applied), 0)
-	applied, _, _ = set.Apply(get("/", "x-team", "a"), &m)
-	testenv.Same(t, "rules that apply with one", len(applied), 1)
+	for _, over := range []string{"", `, "over": {"limits": [{"algorithm": "gcra", "limit": 9, "window": "1s"}]}`} {
+		set := levelSet(t, `{"rules": [{"name": "r", "limits": [
+			{"name": "team", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]}]`+over+`}]}`)
+		var m Matcher
+		applied, _, _ := set.Apply(get("/"), &m)
+		testenv.Same(t, "rules that apply without a team", len(applied), 0)
+		applied, _, _ = set.Apply(get("/", "x-team", "a"), &m)
+		testenv.Same(t, "rules that apply with one", len(applied), 1)
+	}
 }
 
 // TestClasses holds which part of the capacity is there for a request.

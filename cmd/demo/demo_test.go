@@ -34,11 +34,7 @@ func (s *screen) String() string {
 
 // freePorts are ports of the test's own in place of the documented ones.
 func freePorts(t *testing.T) ports {
-	p := documented
-	for i := range p {
-		p[i].wanted = testenv.FreePort(t)
-	}
-	return p
+	return ports{testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t)}
 }
 
 // started runs the demo until it has explained itself, and returns the URL that
@@ -85,20 +81,20 @@ func status(t *testing.T, url string) (int, http.Header) {
 // expectEnded wants that nothing listens any more where the demo did.
 func expectEnded(t *testing.T, p ports) {
 	t.Helper()
-	for _, each := range p {
-		if c, err := net.Dial("tcp", each.addr()); err == nil {
+	for _, port := range []int{p.listener, p.admin, p.upstream, p.redis} {
+		if c, err := net.Dial("tcp", addr(port)); err == nil {
 			c.Close()
-			t.Errorf("%s still listens", each.use)
+			t.Errorf("something still listens at %d", port)
 		}
 	}
 }
 
 // TestDemo does what the demo says to try.
 func TestDemo(t *testing.T) {
-	for _, local := range []bool{false, true} {
-		t.Run(fmt.Sprintf("local=%t", local), func(t *testing.T) {
+	for _, store := range []string{"", "local"} {
+		t.Run("STORE="+store, func(t *testing.T) {
 			out := new(screen)
-			d := &demo{out: out, local: local, ports: freePorts(t)}
+			d := &demo{out: out, store: store, ports: freePorts(t)}
 			url, stop := started(t, d, out)
 			testenv.Wait(t, startLimit, func() error { // Redis may be slow at first
 				_, header := status(t, url+"/api/other")
@@ -140,7 +136,8 @@ func TestTakenPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { other.Close() })
-	d.ports[redis].wanted = other.Addr().(*net.TCPAddr).Port
+	taken := other.Addr().(*net.TCPAddr).Port
+	d.ports.redis = taken
 	url, stop := started(t, d, out)
 	if code, _ := status(t, url+"/api/orders"); code != http.StatusOK {
 		t.Errorf("status %d, want 200", code)
@@ -148,7 +145,7 @@ func TestTakenPorts(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	want := fmt.Sprintf("port %d is taken: Redis is on %d instead\n", d.ports[redis].wanted, d.ports[redis].number)
+	want := fmt.Sprintf("port %d is taken: Redis is on %d instead\n", taken, d.ports.redis)
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in %s", want, out)
 	}
@@ -189,9 +186,8 @@ func TestMissingPlugin(t *testing.T) {
 
 func TestUnknownStore(t *testing.T) {
 	t.Parallel()
-	for store, ok := range map[string]bool{"": true, "local": true, "redis": true, "disk": false} {
-		if err := checkStore(store); (err == nil) != ok {
-			t.Errorf("STORE=%s: %v", store, err)
-		}
+	d := &demo{out: new(screen), store: "disk"}
+	if err := d.run(t.Context()); err == nil || !strings.Contains(err.Error(), "STORE=disk: want local") {
+		t.Errorf("%v, want one about STORE", err)
 	}
 }

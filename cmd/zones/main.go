@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -21,20 +22,14 @@ import (
 )
 
 func main() {
-	dir, err := directory()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err == nil {
-		err = run(dir, "plugin/calendar/zones.bin")
+		err = run(filepath.Join(strings.TrimSpace(string(root)), "lib", "time"), "plugin/calendar/zones.bin")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "zones:", err)
 		os.Exit(1)
 	}
-}
-
-// directory has the tzdata that comes with Go.
-func directory() (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	return filepath.Join(strings.TrimSpace(string(root)), "lib", "time"), err
 }
 
 // run makes the file out of the tzdata in dir.
@@ -83,28 +78,17 @@ func read(dir string) (release string, zones []zone, err error) {
 		if strings.HasSuffix(file.Name, "/") {
 			continue
 		}
-		z, err := readZone(file)
+		text, err := fs.ReadFile(archive, file.Name)
+		if err != nil {
+			return "", nil, err
+		}
+		z, err := parse(file.Name, text)
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", file.Name, err)
 		}
 		zones = append(zones, z)
 	}
 	return string(found[1]), zones, nil
-}
-
-func readZone(file *zip.File) (zone, error) {
-	f, err := file.Open()
-	if err != nil {
-		return zone{}, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return zone{}, err
-	}
-	z, err := parse(text)
-	z.name = file.Name
-	return z, err
 }
 
 // header is the header of a TZif file: RFC 9636 section 3.1.
@@ -123,7 +107,8 @@ type localType struct {
 }
 
 // parse reads a TZif file: its second part, with the footer.
-func parse(text []byte) (z zone, err error) {
+func parse(name string, text []byte) (z zone, err error) {
+	z.name = name
 	r := bytes.NewReader(text)
 	var h header
 	for _, secondsBytes := range []int64{4, 0} { // skip the part with times of 32 bits
@@ -168,9 +153,13 @@ type minutes struct{ since, change int64 }
 // have done the same since 1988 are written once.
 func encode(release string, zones []zone) ([]byte, error) {
 	zones = slices.SortedFunc(slices.Values(zones), func(a, b zone) int { return cmp.Compare(a.name, b.name) })
-	counts := map[minutes]int{}
-	for i := range zones {
-		for _, m := range zones[i].minutes() {
+	lists, counts := make([][]minutes, len(zones)), map[minutes]int{}
+	for i, z := range zones {
+		var err error
+		if lists[i], err = z.minutes(); err != nil {
+			return nil, fmt.Errorf("%s: %w", z.name, err)
+		}
+		for _, m := range lists[i] {
 			counts[m]++
 		}
 	}
@@ -179,136 +168,104 @@ func encode(release string, zones []zone) ([]byte, error) {
 	})
 	dst := append([]byte(release), '\n')
 	dst = binary.AppendUvarint(dst, uint64(len(steps)))
-	places := map[minutes]int{}
-	for i, m := range steps {
-		places[m] = i
+	for _, m := range steps {
 		dst = binary.AppendUvarint(dst, uint64(m.since))
 		dst = binary.AppendVarint(dst, m.change)
 	}
 	var bodies []string
-	placeOf := map[string]int{}
-	of := make([]int, len(zones))
-	for i := range zones {
-		body, err := zones[i].encode(places)
+	var names []byte // and which of the bodies each has
+	before := ""
+	for i, z := range zones {
+		body := binary.AppendVarint(nil, z.first/60)
+		body = binary.AppendUvarint(body, uint64(len(lists[i])))
+		for _, m := range lists[i] {
+			body = binary.AppendUvarint(body, uint64(slices.Index(steps, m)))
+		}
+		body, err := appendRule(body, z.rule)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", zones[i].name, err)
+			return nil, fmt.Errorf("%s: %w", z.name, err)
 		}
-		place, known := placeOf[body]
-		if !known {
-			place = len(bodies)
-			placeOf[body], bodies = place, append(bodies, body)
+		place := slices.Index(bodies, string(body))
+		if place < 0 {
+			place, bodies = len(bodies), append(bodies, string(body))
 		}
-		of[i] = place
+		shared := 0
+		for shared < min(len(z.name), len(before)) && z.name[shared] == before[shared] {
+			shared++
+		}
+		names = binary.AppendUvarint(names, uint64(shared))
+		names = binary.AppendUvarint(names, uint64(len(z.name)-shared))
+		names = append(names, z.name[shared:]...)
+		names = binary.AppendUvarint(names, uint64(place))
+		before = z.name
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(bodies)))
 	for _, body := range bodies {
 		dst = append(binary.AppendUvarint(dst, uint64(len(body))), body...)
 	}
-	before := ""
-	for i := range zones { // the names, and which of the bodies each has
-		name, shared := zones[i].name, 0
-		for shared < min(len(name), len(before)) && name[shared] == before[shared] {
-			shared++
-		}
-		dst = binary.AppendUvarint(dst, uint64(shared))
-		dst = binary.AppendUvarint(dst, uint64(len(name)-shared))
-		dst = append(dst, name[shared:]...)
-		dst = binary.AppendUvarint(dst, uint64(of[i]))
-		before = name
-	}
-	return dst, nil
-}
-
-// encode writes all but the name.
-func (z *zone) encode(places map[minutes]int) (string, error) {
-	dst := binary.AppendVarint(nil, z.first/60)
-	if z.first%60 != 0 {
-		return "", fmt.Errorf("an offset of %d s (want whole minutes)", z.first)
-	}
-	for _, s := range z.steps {
-		if s.at%60 != 0 || s.offset%60 != 0 {
-			return "", fmt.Errorf("an offset of %d s at %d (want whole minutes)", s.offset, s.at)
-		}
-	}
-	list := z.minutes()
-	dst = binary.AppendUvarint(dst, uint64(len(list)))
-	for _, m := range list {
-		dst = binary.AppendUvarint(dst, uint64(places[m]))
-	}
-	return appendRule(dst, z.rule)
+	return append(dst, names...), nil
 }
 
 // minutes are the steps that change something, and the last, from which on the rule
 // holds.
-func (z *zone) minutes() (list []minutes) {
+func (z *zone) minutes() (list []minutes, err error) {
 	before := step{firstSecond, z.first}
-	for i, s := range z.steps {
-		if s.offset == before.offset && i < len(z.steps)-1 {
-			continue
+	for i, s := range append([]step{before}, z.steps...) {
+		if s.at%60 != 0 || s.offset%60 != 0 {
+			return nil, fmt.Errorf("an offset of %d s at %d (want whole minutes)", s.offset, s.at)
 		}
-		list = append(list, minutes{(s.at - before.at) / 60, (s.offset - before.offset) / 60})
-		before = s
+		if s.offset != before.offset || i > 0 && i == len(z.steps) {
+			list = append(list, minutes{(s.at - before.at) / 60, (s.offset - before.offset) / 60})
+			before = s
+		}
 	}
-	return list
+	return list, nil
 }
 
 // tz is POSIX' TZ of a zone with daylight saving time, as zic writes it: RFC 9636
 // section 3.3.1. Without that, nothing follows the first offset.
-var tz = regexp.MustCompile(`^(?:[A-Za-z]+|<[^>]+>)([-+0-9:]+)(?:(?:[A-Za-z]+|<[^>]+>)([-+0-9:]*),(.+),(.+))?$`)
+var (
+	tz     = regexp.MustCompile(`^` + zoneName + offset + `(?:` + zoneName + offset + `?,(.+),(.+))?$`)
+	yearly = regexp.MustCompile(`^M(\d+)\.(\d)\.(\d)(?:/` + offset + `)?$`)
+)
 
-var yearly = regexp.MustCompile(`^M(\d+)\.(\d)\.(\d)(?:/([-+0-9:]+))?$`)
+const (
+	zoneName = `(?:[A-Za-z]+|<[^>]+>)`
+	offset   = `([-+]?\d+(?::\d+)?)`
+)
 
 // appendRule appends a zone's rule, nothing if it keeps its offset.
-func appendRule(dst []byte, text string) (string, error) {
+func appendRule(dst []byte, text string) ([]byte, error) {
 	found := tz.FindStringSubmatch(text)
 	if found == nil {
-		return "", fmt.Errorf("a rule of another form: %q", text)
+		return nil, fmt.Errorf("a rule of another form: %q", text)
 	}
 	if found[3] == "" {
-		return string(dst), nil
+		return dst, nil
 	}
-	standard, err := minutesOf(found[1])
-	if err != nil {
-		return "", err
-	}
+	standard := minutesOf(found[1])
 	daylight := standard - 60 // west of UTC, as TZ has it
 	if found[2] != "" {
-		if daylight, err = minutesOf(found[2]); err != nil {
-			return "", err
-		}
+		daylight = minutesOf(found[2])
 	}
 	dst = binary.AppendVarint(binary.AppendVarint(dst, -standard), -daylight)
-	for _, part := range found[3:] {
-		if dst, err = appendYearly(dst, part); err != nil {
-			return "", err
+	for _, moment := range found[3:] { // of each year
+		parts := yearly.FindStringSubmatch(moment)
+		if parts == nil {
+			return nil, fmt.Errorf("a moment of the year of another form: %q", moment)
 		}
-	}
-	return string(dst), nil
-}
-
-// appendYearly appends a moment of each year.
-func appendYearly(dst []byte, text string) ([]byte, error) {
-	found := yearly.FindStringSubmatch(text)
-	if found == nil {
-		return nil, fmt.Errorf("a moment of the year of another form: %q", text)
-	}
-	for _, digits := range found[1:4] {
-		n, err := strconv.ParseUint(digits, 10, 8)
-		if err != nil {
-			return nil, err
+		for _, digits := range parts[1:4] {
+			n, _ := strconv.ParseUint(digits, 10, 64)
+			dst = binary.AppendUvarint(dst, n)
 		}
-		dst = binary.AppendUvarint(dst, n)
+		dst = binary.AppendVarint(dst, minutesOf(cmp.Or(parts[4], "2")))
 	}
-	if found[4] == "" {
-		return binary.AppendVarint(dst, 120), nil // 02:00
-	}
-	at, err := minutesOf(found[4])
-	return binary.AppendVarint(dst, at), err
+	return dst, nil
 }
 
 // minutesOf reads "-3:30".
-func minutesOf(text string) (int64, error) {
+func minutesOf(text string) int64 {
 	hours, minutes, _ := strings.Cut(text, ":")
-	d, err := time.ParseDuration(hours + "h" + cmp.Or(minutes, "0") + "m")
-	return int64(d / time.Minute), err
+	d, _ := time.ParseDuration(hours + "h" + cmp.Or(minutes, "0") + "m")
+	return int64(d / time.Minute)
 }

@@ -15,7 +15,7 @@ import (
 // host once took their exception away.
 func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
 	root := testenv.Root(t)
-	binary, err := buildPeer(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), root, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
 
 // TestRandomConversionsDecideAsTheServiceDoes makes files of random descriptors, hosts and routes.
 func TestRandomConversionsDecideAsTheServiceDoes(t *testing.T) {
-	binary, err := buildPeer(context.Background(), testenv.Root(t), t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

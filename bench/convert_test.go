@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -32,7 +33,7 @@ import (
 // disagree where the documents say so: Sluice's rejected requests consume nothing.
 func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
 	root := testenv.Root(t)
-	binary, err := buildPeer(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), root, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,9 +96,9 @@ type duel struct {
 	rejected int
 }
 
-func newDuel(t *testing.T, binary, service, envoy string) *duel {
+func newDuel(t *testing.T, binary, limits, envoy string) *duel {
 	t.Helper()
-	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(service)},
+	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(limits)},
 		convert.File{Name: "envoy.yaml", Text: []byte(envoy)})
 	if err != nil {
 		t.Fatal(err)
@@ -114,8 +115,19 @@ func newDuel(t *testing.T, binary, service, envoy string) *duel {
 		t.Fatal(err)
 	}
 	d.readRoutes(envoy)
-	d.domain = regexp.MustCompile(`domain: (\S+)`).FindStringSubmatch(service)[1]
-	d.url = startService(t, binary, service)
+	d.domain = regexp.MustCompile(`domain: (\S+)`).FindStringSubmatch(limits)[1]
+	at := place{
+		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
+		redis: redistest.Start(t).Port,
+	}
+	b := &bench{dir: t.TempDir(), service: binary}
+	_, err = b.startService(context.Background(), &service{}, limits, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.stop(0) })
+	d.url = "http://" + addr(at.health)
+	testenv.Wait(t, time.Minute, func() error { return process.AnswersOK(t.Context(), d.url+"/healthcheck") })
 	return d
 }
 
@@ -157,37 +169,6 @@ func (d *duel) readRoutes(envoy string) {
 		}
 	}
 	walk(tree)
-}
-
-// startService runs the service with a file, and returns the address of its HTTP
-// interface.
-func startService(t *testing.T, binary, file string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	at := place{
-		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
-		redis: redistest.Start(t).Port,
-	}
-	testenv.Run(t, (&peerOptions{}).env(dir, at), binary)
-	address := fmt.Sprintf("http://127.0.0.1:%d", at.health)
-	testenv.Wait(t, time.Minute, func() error {
-		response, err := http.Get(address + "/healthcheck")
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %s", response.Status)
-		}
-		return nil
-	})
-	return address
 }
 
 // fight has both sides decide a request.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,79 +18,135 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How many requests each setup is asked. The first are not watched, which is faster: V8 compiles a
-// second time what is hot. Those before the ones that count fill caches.
 const (
+	// How many requests each setup is asked. The first are not watched, which is faster: V8 compiles a
+	// second time what is hot. Those before the ones that count fill caches.
 	hotRequests       = 10_000
 	uncountedRequests = 500
 	countedRequests   = 2000
-)
 
-// How many connections ask. One at a time counts: how many requests are read together, and how many
-// commands Redis finds at once, would depend on what else the machine does.
-const (
-	hotConnections     = 16
+	// countedConnections ask one at a time: how many requests are read together, and how many commands
+	// Redis finds at once, would depend on what else the machine does.
 	countedConnections = 1
+
+	// countedAtOnce is how many setups are counted at a time: what else the machine does changes how long
+	// a count takes, and not its result.
+	countedAtOnce = 2
+
+	// slowness is how many times slower than the real one the clock is of what is counted.
+	slowness = 200
+
+	// countsFile has what was counted when it was published.
+	countsFile = "bench/results/counts.json"
+
+	// tolerance is how much dearer or cheaper the usual request may be than the recorded one.
+	tolerance = 0.01
 )
 
-// countedAtOnce is how many setups are counted at a time: what else the machine does changes how long
-// a count takes, and not its result.
-const countedAtOnce = 2
+// counted is the work of one request, in instructions outside the kernel.
+type counted struct {
+	Envoy   int64 `json:"envoy"` // of its worker
+	Service int64 `json:"service,omitempty"`
+	Relay   int64 `json:"relay,omitempty"` // its worker
+	Redis   int64 `json:"redis,omitempty"`
+}
+
+// Sum is that of all processes.
+func (c counted) Sum() int64 { return c.Envoy + c.Service + c.Relay + c.Redis }
+
+// tally are the instructions of setups, by their names.
+type tally struct {
+	Machine machine            `json:"machine"`
+	Setups  map[string]counted `json:"setups"`
+}
 
 // countedSetups are those whose instructions are counted, by their names or all.
 func countedSetups(names []string) []*setup {
 	all := choose(func(s *setup) bool {
-		return slices.Contains(names, s.id) || slices.Equal(names, []string{"all"}) && !s.onlyTimed
+		return slices.Contains(names, s.ID) || slices.Equal(names, []string{"all"}) && s.Only != "timed"
 	})
 	for _, s := range all {
-		if s.id == leased { // how many units a worker takes by itself depends on how fast it is
-			s.edit = limited(strings.Replace(leasedLimit, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1))
+		if s.ID == leased { // how many units a worker takes by itself depends on how fast it is
+			s.Rule = strings.Replace(s.Rule, `{"ttl": "200ms"}`, `{"units": 1000, "ttl": "10s"}`, 1)
 		}
 	}
 	return all
 }
 
-// countAll counts the instructions of setups.
-func (b *bench) countAll(ctx context.Context, all []*setup) (result map[string]counted, err error) {
-	if b.clock, err = buildClock(ctx, b.root, b.dir); err != nil {
-		return nil, err
+// runCount counts the instructions of setups, and shows, publishes or checks what it has counted.
+func runCount(ctx context.Context, root string, o options) error {
+	names := strings.Split(o.count, ",")
+	all := countedSetups(names)
+	if len(names) > len(all) {
+		return fmt.Errorf("-count %s: unknown setups (want all, or some that bench/setups.yaml has)", o.count)
 	}
-	result = map[string]counted{}
-	var lock sync.Mutex
-	workers, ctx := errgroup.WithContext(ctx)
-	workers.SetLimit(countedAtOnce)
-	for _, s := range all {
-		workers.Go(func() error {
-			own := *b
-			c, err := own.count(ctx, s)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.id, err)
-			}
-			lock.Lock()
-			defer lock.Unlock()
-			result[s.id] = c
-			fmt.Fprintf(os.Stderr, "%s: %+v\n", s.id, c)
-			return nil
-		})
-	}
-	return result, workers.Wait()
+	now := tally{Setups: map[string]counted{}}
+	return onBench(ctx, root, func(b *bench, m machine) error {
+		now.Machine = m
+		source := filepath.Join(root, "bench/slowclock/slowclock.c")
+		b.clock = filepath.Join(b.dir, "slowclock.so")
+		out, err := exec.CommandContext(ctx, "cc", "-O2", "-shared", "-fPIC", "-o", b.clock, source).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("compiling %s: %w (want a C compiler named cc)\n%s", source, err, out)
+		}
+		var lock sync.Mutex
+		workers, ctx := errgroup.WithContext(ctx)
+		workers.SetLimit(countedAtOnce)
+		for _, s := range all {
+			workers.Go(func() error {
+				own := *b
+				c, err := own.count(ctx, s)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.ID, err)
+				}
+				lock.Lock()
+				defer lock.Unlock()
+				now.Setups[s.ID] = c
+				fmt.Fprintf(os.Stderr, "%s: %+v\n", s.ID, c)
+				return nil
+			})
+		}
+		if err := workers.Wait(); err != nil {
+			return err
+		}
+		fmt.Print(show("counts", now))
+		recorded, err := readCounts(root)
+		switch {
+		case err == nil && o.check:
+			return now.against(recorded)
+		case err == nil && o.publish:
+			return now.publish(root, recorded)
+		}
+		return err
+	})
 }
 
 // count counts the instructions of one setup, whose processes live for that alone.
 func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
-	if b.dir, err = os.MkdirTemp(b.dir, s.id); err != nil {
+	if b.dir, err = os.MkdirTemp(b.dir, s.ID); err != nil {
 		return c, err
 	}
-	b.under, b.measured = callgrind(b.dir, b.clock), nil
+	// callgrind counts the instructions of the program that follows, of each thread by itself, outside the
+	// kernel, from when it is told to. Code that V8 makes is code like any other.
+	// https://valgrind.org/docs/manual/cl-manual.html
+	b.command = []string{
+		"valgrind", "-q", "--tool=callgrind", "--separate-threads=yes", "--smc-check=all-non-file", "--instr-atstart=no",
+		"--vgdb-prefix=" + filepath.Join(b.dir, "vgdb"),
+		"--callgrind-out-file=" + filepath.Join(b.dir, "callgrind.%p"), "--log-file=" + filepath.Join(b.dir, "valgrind.%p"),
+	}
+	// The programs have a clock that is slower, as they are: timers, statistics and housekeeping then take
+	// about as small a part of a count as of life, and none that depends on how busy the machine is. Go's
+	// programs read the time without libc, so the service keeps the real clock.
+	b.env = []string{"LD_PRELOAD=" + b.clock, "SLOWCLOCK=" + strconv.Itoa(slowness)}
 	ports, err := freePorts(1)
 	if err != nil {
 		return c, err
 	}
-	if b.redis, err = b.under.startRedis(ctx, b.dir, ports[0]); err != nil {
+	b.started = nil
+	defer b.stop(0)
+	if b.redis, err = b.startRedis(ctx, ports[0]); err != nil {
 		return c, err
 	}
-	defer b.redis.stop()
-	defer b.bringDown()
 	if err := b.bringUp(ctx, s); err != nil {
 		return c, err
 	}
@@ -95,62 +154,39 @@ func (b *bench) count(ctx context.Context, s *setup) (c counted, err error) {
 	if err != nil {
 		return c, err
 	}
-	for _, step := range []func() error{
-		func() error { return b.ask(ctx, hotConnections, hotRequests, 1) },
-		func() error { return b.tellEach(ctx, "instrumentation", "on") },
-		func() error { return b.ask(ctx, countedConnections, uncountedRequests, 1) },
-		func() error { return b.tellEach(ctx, "zero") },
-		func() error { return b.ask(ctx, countedConnections, countedRequests, 0) },
-		func() error { return b.tellEach(ctx, "dump") },
+	envoy := b.measured.envoy
+	for _, step := range []struct {
+		connections, requests int
+		others                int64    // that may be answered otherwise: the first request of a limit of one is admitted
+		then                  []string // what callgrind is told in each process
+	}{
+		{usualConnections, hotRequests, 1, []string{"instrumentation", "on"}},
+		{countedConnections, uncountedRequests, 1, []string{"zero"}},
+		{countedConnections, countedRequests, 0, []string{"dump"}},
 	} {
-		if err := step(); err != nil {
+		answers, err := load(ctx, envoy.url+s.Path, step.connections, "--requests", step.requests)
+		if err != nil {
 			return c, err
+		}
+		failed, err := envoy.failures()
+		if err != nil {
+			return c, err
+		}
+		if right := answers[s.Status/100]; right < int64(step.requests)-step.others || failed > 0 {
+			return c, envoy.explain(fmt.Errorf("%d of %d requests answered with %d, %d undecided", right, step.requests,
+				s.Status, failed))
+		}
+		for _, p := range b.started {
+			if err := b.tell(ctx, p, step.then...); err != nil {
+				return c, err
+			}
 		}
 	}
 	after, err := b.redis.work(ctx)
 	if err != nil {
 		return c, err
 	}
-	return b.read(after.sentSince(before) > 0)
-}
-
-// counting are the processes of a setup whose instructions count.
-func (b *bench) counting() []*subprocess {
-	return append(slices.Clone(b.measured.own), b.redis.subprocess)
-}
-
-// tellEach has callgrind do something in each process of a setup.
-func (b *bench) tellEach(ctx context.Context, command ...string) error {
-	for _, p := range b.counting() {
-		if err := tell(ctx, b.dir, p, command...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ask sends a number of requests, all of which but a few must be answered as they should: the first
-// request of a limit of one is admitted.
-func (b *bench) ask(ctx context.Context, connections, n int, others int64) error {
-	o, err := load{connections: connections, requests: n}.run(ctx, b.measured.envoy.url+b.measured.path, 0)
-	if err != nil {
-		return err
-	}
-	failed, err := b.measured.envoy.failures(ctx)
-	if err != nil {
-		return err
-	}
-	if right := o.statuses[b.measured.status/100*100]; right < int64(n)-others || failed > 0 {
-		err := fmt.Errorf("%d of %d requests answered with %d, %d undecided", right, n, b.measured.status, failed)
-		return b.measured.envoy.explain(err)
-	}
-	return nil
-}
-
-// read takes the sums out of what callgrind has written: of an Envoy the busiest thread, which is its
-// worker, of the others all.
-func (b *bench) read(asksRedis bool) (c counted, err error) {
-	for _, p := range b.counting() {
+	for _, p := range b.started {
 		threads, err := dumped(b.dir, p.PID())
 		if err != nil {
 			return c, err
@@ -159,106 +195,105 @@ func (b *bench) read(asksRedis bool) (c counted, err error) {
 		for _, n := range threads {
 			all += n
 		}
-		switch {
+		switch { // of an Envoy its worker, which is the busiest thread
 		case p == b.measured.envoy.subprocess:
 			c.Envoy = slices.Max(threads) / countedRequests
-		case p == b.measured.relay:
+		case p == b.measured.beside && s.Service == nil:
 			c.Relay = slices.Max(threads) / countedRequests
-		case p == b.measured.service:
+		case p == b.measured.beside:
 			c.Service = all / countedRequests
-		case asksRedis:
+		case after.sentSince(before) > 0:
 			c.Redis = all / countedRequests
 		}
 	}
 	return c, nil
 }
 
-// callgrind is the command that counts the instructions of the program that follows, of each thread
-// by itself, outside the kernel, from when it is told to. Code that V8 makes is code like any other.
-// https://valgrind.org/docs/manual/cl-manual.html
-//
-// The programs have a clock that is slower, as they are: timers, statistics and housekeeping then take
-// about as small a part of a count as of life, and none that depends on how busy the machine is. Go's
-// programs read the time without libc, so the service keeps the real clock.
-func callgrind(dir, clock string) under {
-	return under{[]string{
-		"valgrind", "-q", "--tool=callgrind", "--separate-threads=yes", "--smc-check=all-non-file", "--instr-atstart=no",
-		"--vgdb-prefix=" + vgdbPrefix(dir),
-		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "valgrind.%p"),
-	}, []string{"LD_PRELOAD=" + clock, "SLOWCLOCK=" + strconv.Itoa(slowness)}}
-}
-
-// slowness is how many times slower than the real one the clock is.
-const slowness = 200
-
-// buildClock compiles that clock.
-func buildClock(ctx context.Context, root, dir string) (string, error) {
-	library := filepath.Join(dir, "slowclock.so")
-	source := filepath.Join(root, "bench/slowclock/slowclock.c")
-	out, err := exec.CommandContext(ctx, "cc", "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("compiling %s: %w (want a C compiler named cc)\n%s", source, err, out)
-	}
-	return library, nil
-}
-
-// vgdbPrefix is how the names of the files begin by which callgrind is told what to do.
-func vgdbPrefix(dir string) string { return filepath.Join(dir, "vgdb") }
-
 // tell has callgrind do something within a process: "instrumentation on", "zero", "dump".
-func tell(ctx context.Context, dir string, p *subprocess, command ...string) error {
-	args := append([]string{"--vgdb-prefix=" + vgdbPrefix(dir), "--pid=" + strconv.Itoa(p.PID())}, command...)
-	vgdb := exec.CommandContext(ctx, "vgdb", args...)
-	vgdb.Env = append(os.Environ(), vgdbNames(dir, p.PID())...)
-	if out, err := vgdb.CombinedOutput(); err != nil {
+func (b *bench) tell(ctx context.Context, p *subprocess, command ...string) error {
+	vgdb := filepath.Join(b.dir, "vgdb")
+	args := append([]string{"--vgdb-prefix=" + vgdb, "--pid=" + strconv.Itoa(p.PID())}, command...)
+	cmd := exec.CommandContext(ctx, "vgdb", args...)
+	// valgrind names its files after what these variables are in the process itself, and the service has
+	// a HOST of its own.
+	prefix := fmt.Sprintf("%s-shared-mem-vgdb-%d-by-", vgdb, p.PID())
+	if found, _ := filepath.Glob(prefix + "*"); len(found) == 1 { // else vgdb says what it looks for
+		user, host, _ := strings.Cut(strings.TrimPrefix(found[0], prefix), "-on-")
+		cmd.Env = append(os.Environ(), "LOGNAME="+user, "HOST="+host)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return p.explain(fmt.Errorf("vgdb %q: %w\n%s", args, err, out))
 	}
 	return nil
 }
 
-// vgdbNames are the variables by which vgdb finds a process: valgrind names its files after what they
-// are in the process itself, and the service has a HOST of its own.
-func vgdbNames(dir string, pid int) []string {
-	prefix := fmt.Sprintf("%s-shared-mem-vgdb-%d-by-", vgdbPrefix(dir), pid)
-	found, err := filepath.Glob(prefix + "*")
-	if err != nil || len(found) != 1 {
-		return nil // vgdb says what it looks for
-	}
-	user, host, _ := strings.Cut(strings.TrimPrefix(found[0], prefix), "-on-")
-	return []string{"LOGNAME=" + user, "HOST=" + host}
-}
+// dumpSum is the line of a dump that has its sum. https://valgrind.org/docs/manual/cl-format.html
+var dumpSum = regexp.MustCompile(`(?m)^(?:totals|summary): (\d+)`)
 
-// dumped are the instructions that the threads of a process have executed, by the last of its dumps.
+// dumped are the instructions that the threads of a process have executed, by its first dump.
 func dumped(dir string, pid int) (threads []int64, err error) {
-	prefix := filepath.Join(dir, "callgrind."+strconv.Itoa(pid)+".1")
-	files, err := filepath.Glob(prefix + "-*")
-	if err != nil {
-		return nil, err
-	}
+	pattern := filepath.Join(dir, fmt.Sprintf("callgrind.%d.1-*", pid))
+	files, _ := filepath.Glob(pattern) // it is well-formed
 	for _, file := range files {
-		n, err := parseDump(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
+		sum := dumpSum.FindSubmatch(text)
+		if sum == nil {
+			return nil, fmt.Errorf("%s has no sum", file)
+		}
+		n, _ := strconv.ParseInt(string(sum[1]), 10, 64)
 		threads = append(threads, n)
 	}
 	if len(threads) == 0 {
-		return nil, fmt.Errorf("%s-*: callgrind has written nothing", prefix)
+		return nil, fmt.Errorf("%s: callgrind has written nothing", pattern)
 	}
 	return threads, nil
 }
 
-// dumpSum is the line of a dump that has its sum. https://valgrind.org/docs/manual/cl-format.html
-var dumpSum = regexp.MustCompile(`(?m)^(?:totals|summary): (\d+)`)
+func readCounts(root string) (c tally, err error) {
+	return c, readJSON(filepath.Join(root, countsFile), &c)
+}
 
-func parseDump(file string) (int64, error) {
-	text, err := os.ReadFile(file)
+// publish records the counts, and shows them. Setups that were not counted keep what was recorded of
+// them.
+func (c tally) publish(root string, recorded tally) error {
+	maps.Copy(recorded.Setups, c.Setups)
+	c.Setups = recorded.Setups
+	text, err := json.MarshalIndent(c, "", " ")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	sum := dumpSum.FindSubmatch(text)
-	if sum == nil {
-		return 0, fmt.Errorf("%s has no sum", file)
+	timed, err := readRun(filepath.Join(root, publishedRun+".json"))
+	if err != nil {
+		return err
 	}
-	return strconv.ParseInt(string(sum[1]), 10, 64)
+	return timed.pages(c).Publish(root, map[string]string{countsFile: string(text) + "\n"})
+}
+
+// Counted are the setups of the table.
+func (c tally) Counted() []*setup {
+	return choose(func(s *setup) bool { return s.Only != "timed" && c.Setups[s.ID] != counted{} })
+}
+
+// Beyond is what a setup takes beyond no limiter; 0 if one of the two was not counted.
+func (c tally) Beyond(setup string) int64 {
+	if c.Setups[unlimited].Envoy == 0 || c.Setups[setup].Sum() == 0 {
+		return 0
+	}
+	return c.Setups[setup].Sum() - c.Setups[unlimited].Sum()
+}
+
+// against holds the usual request to what is recorded, as a multiple of one without a limiter: what
+// differs between two machines, such as how Envoy's libc copies, cancels out.
+func (c tally) against(recorded tally) error {
+	usual := func(c tally) float64 { return float64(c.Setups[sluice].Envoy) / float64(c.Setups[unlimited].Envoy) }
+	now, was := usual(c), usual(recorded)
+	fmt.Printf("\nA usual request takes %.4f times what one without a limiter takes; %.4f is recorded.\n", now, was)
+	if change := now/was - 1; math.IsNaN(change) || math.Abs(change) > tolerance {
+		return fmt.Errorf("that is %+.1f %% (want at most %.0f %%; if it is meant, record it: make count PUBLISH=1)",
+			change*100, tolerance*100)
+	}
+	return nil
 }

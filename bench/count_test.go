@@ -69,7 +69,7 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, through := recorded.Setups[sluice].sum(), recorded.Setups[relayed].sum()
+	direct, through := recorded.Setups[sluice].Sum(), recorded.Setups[relayed].Sum()
 	testenv.Within(t, "a request through a relay, as a multiple of a direct one", float64(through)/float64(direct), 1, 1.3)
 	for _, id := range []string{unlimited, sluice} { // what "make count-check" needs
 		testenv.Same(t, "that there is a count of "+id, recorded.Setups[id].Envoy > 0, true)
@@ -92,7 +92,7 @@ func TestCountedSetups(t *testing.T) {
 	} {
 		var ids []string
 		for _, s := range countedSetups(strings.Split(c.names, ",")) {
-			ids = append(ids, s.id)
+			ids = append(ids, s.ID)
 		}
 		testenv.Same(t, c.names, strings.Join(ids, ","), c.want)
 	}

@@ -38,5 +38,5 @@ func TestDocumentsShowThePublishedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testenv.Same(t, publishedRun+".md", string(text), r.tables())
+	testenv.Same(t, publishedRun+".md", string(text), show("run", r))
 }

@@ -12,80 +12,52 @@ import (
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
-// load is a way to send requests: each connection sends its next one when the last is answered.
-type load struct {
-	connections int
-	requests    int // how many there are in all; 0: as many as there is time for
-}
+// usualConnections are those of everything that is timed. Each sends its next request when the last is
+// answered.
+const usualConnections = 16
 
-// usualLoad is that of everything that is timed.
-var usualLoad = load{connections: 16}
+// statuses are answers by the first digit of their status; at 0 how often no answer came.
+type statuses [6]int64
 
-// outcome is the result of a load.
-type outcome struct {
-	seconds  float64
-	statuses map[int]int64 // answers by status class (200, 400, ...); 0: no answer came
-}
-
-func (o *outcome) requests() (sum int64) {
-	for _, n := range o.statuses {
+func (s *statuses) all() (sum int64) {
+	for _, n := range s {
 		sum += n
 	}
 	return sum
 }
 
-// identity is the value of the identity header.
-const identity = "bench"
-
-func (l load) run(ctx context.Context, url string, seconds int) (*outcome, error) {
-	// https://nghttp2.org/documentation/h2load.1.html
-	length := []string{"--duration", strconv.Itoa(seconds)}
-	if l.requests > 0 {
-		length = []string{"--requests", strconv.Itoa(l.requests)}
-	}
-	args := append(length, "--h1", "--threads", "1", "--clients", strconv.Itoa(l.connections),
-		"--header", identityHeader+": "+identity, url)
+// load sends requests, a number of them or as many as there is time for: "--requests" or "--duration" is
+// the bound.
+func load(ctx context.Context, url string, connections int, bound string, n int) (*statuses, error) {
 	h2load, err := process.Find("..", "h2load")
 	if err != nil {
 		return nil, err
 	}
-	out, err := exec.CommandContext(ctx, h2load, args...).CombinedOutput()
+	// https://nghttp2.org/documentation/h2load.1.html
+	out, err := exec.CommandContext(ctx, h2load, bound, strconv.Itoa(n), "--h1", "--threads", "1",
+		"--clients", strconv.Itoa(connections), "--header", identityHeader+": "+identity, url).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("h2load: %w\n%s", err, out)
 	}
-	o, err := parseH2load(string(out))
-	if err != nil {
-		return nil, fmt.Errorf("h2load: %w in\n%s", err, out)
-	}
-	o.seconds = float64(seconds)
-	return o, nil
+	return parseH2load(string(out))
 }
 
-var (
-	statusCodes = regexp.MustCompile(`status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)
-	brokenCalls = regexp.MustCompile(`(\d+) errored, (\d+) timeout`)
+var h2loadSums = regexp.MustCompile(
+	`(\d+) errored, (\d+) timeout\nstatus codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`,
 )
 
-// parseH2load reads h2load's report. Requests that it could not finish are kept
-// as of status 0.
-func parseH2load(report string) (*outcome, error) {
-	codes, broken := statusCodes.FindStringSubmatch(report), brokenCalls.FindStringSubmatch(report)
-	if codes == nil || broken == nil {
-		return nil, errors.New("no status codes")
+// parseH2load reads h2load's report.
+func parseH2load(report string) (*statuses, error) {
+	found := h2loadSums.FindStringSubmatch(report)
+	if found == nil {
+		return nil, fmt.Errorf("h2load: no status codes in\n%s", report)
 	}
-	o := &outcome{statuses: map[int]int64{}}
-	for i, text := range append(codes[1:], broken[1:]...) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		status := 0
-		if i < len(codes)-1 {
-			status = (i + 2) * 100
-		}
-		o.statuses[status] += n
+	var s statuses
+	for i, digit := range []int{0, 0, 2, 3, 4, 5} {
+		n, _ := strconv.ParseInt(found[i+1], 10, 64)
+		s[digit] += n
 	}
-	return o, nil
+	return &s, nil
 }
 
 // cost is something for each process of a setup.
@@ -112,7 +84,7 @@ func (b *bench) each(of func(*subprocess) (float64, error)) (c cost, err error) 
 	for _, one := range []struct {
 		p  *subprocess
 		to *float64
-	}{{b.measured.envoy.subprocess, &c.Envoy}, {b.measured.service, &c.Service}, {b.redis.subprocess, &c.Redis}} {
+	}{{b.measured.envoy.subprocess, &c.Envoy}, {b.measured.beside, &c.Service}, {b.redis.subprocess, &c.Redis}} {
 		if one.p == nil {
 			continue
 		}
@@ -125,7 +97,7 @@ func (b *bench) each(of func(*subprocess) (float64, error)) (c cost, err error) 
 
 // snapshot has what was used and done so far.
 type snapshot struct {
-	micros    cost
+	seconds   cost // of CPU time
 	calls     callCounts
 	undecided int64
 	others    others
@@ -135,14 +107,10 @@ func (b *bench) snapshot(ctx context.Context) (snap snapshot, err error) {
 	if snap.calls, err = b.redis.work(ctx); err != nil {
 		return snap, err
 	}
-	if snap.undecided, err = b.measured.envoy.failures(ctx); err != nil {
+	if snap.undecided, err = b.measured.envoy.failures(); err != nil {
 		return snap, err
 	}
-	snap.micros, err = b.each(func(p *subprocess) (float64, error) {
-		used, err := p.cpu()
-		return float64(used.Microseconds()), err
-	})
-	if err != nil {
+	if snap.seconds, err = b.each((*subprocess).cpu); err != nil {
 		return snap, err
 	}
 	snap.others, err = b.others()
@@ -157,7 +125,7 @@ func (b *bench) measure(ctx context.Context, seconds int) (*sample, error) {
 		return nil, err
 	}
 	start := time.Now()
-	o, err := usualLoad.run(ctx, s.envoy.url+s.path, seconds)
+	answers, err := load(ctx, s.envoy.url+s.Path, usualConnections, "--duration", seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +134,20 @@ func (b *bench) measure(ctx context.Context, seconds int) (*sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := float64(o.requests())
-	if o.requests() == o.statuses[0] {
+	all := answers.all()
+	if all == answers[0] {
 		return nil, s.envoy.explain(errors.New("no answers"))
 	}
+	micros := func(before, after float64) float64 { return (after - before) * 1e6 / float64(all) }
 	result := &sample{
-		RequestsPerSecond: (n - float64(o.statuses[0])) / o.seconds,
+		RequestsPerSecond: float64(all-answers[0]) / float64(seconds),
 		CPUMicros: cost{
-			Envoy:   (after.micros.Envoy - before.micros.Envoy) / n,
-			Service: (after.micros.Service - before.micros.Service) / n,
-			Redis:   (after.micros.Redis - before.micros.Redis) / n,
+			micros(before.seconds.Envoy, after.seconds.Envoy), micros(before.seconds.Service, after.seconds.Service),
+			micros(before.seconds.Redis, after.seconds.Redis),
 		},
-		RedisCommands: float64(after.calls.sentSince(before.calls)) / n,
+		RedisCommands: float64(after.calls.sentSince(before.calls)) / float64(all),
 		Undecided:     after.undecided - before.undecided,
-		WrongStatus:   o.requests() - o.statuses[s.status/100*100],
+		WrongStatus:   all - answers[s.Status/100],
 	}
 	result.Foreign, result.Stolen = after.others.since(before.others, elapsed)
 	result.MemoryMB, err = b.each((*subprocess).residentMB)

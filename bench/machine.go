@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/host"
-	average "github.com/shirou/gopsutil/v4/load"
 
 	"github.com/sluiceproxy/sluice/internal/process"
 )
@@ -35,14 +33,6 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	if found, err := cpu.InfoWithContext(ctx); err == nil && len(found) > 0 && found[0].ModelName != "" {
 		m.CPU = found[0].ModelName
 	}
-	before, err := average.AvgWithContext(ctx)
-	if err != nil {
-		return m, err
-	}
-	m.LoadAverage = fmt.Sprintf("%.2f %.2f %.2f", before.Load1, before.Load5, before.Load15)
-	if m.Kernel, err = host.KernelVersion(); err != nil {
-		return m, err
-	}
 	server := b.redis.client.InfoMap(ctx, "server")
 	if m.Redis = server.Item("Server", "redis_version"); m.Redis == "" {
 		return m, fmt.Errorf("INFO names no version (%v)", server.Err())
@@ -55,6 +45,8 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 		to   *string
 		args []string
 	}{
+		{&m.Kernel, []string{"uname", "-r"}},
+		{&m.LoadAverage, []string{"cut", "-d", " ", "-f", "1-3", "/proc/loadavg"}},
 		{&m.Commit, []string{"git", "describe", "--always", "--dirty"}},
 		{&m.Peer, []string{"go", "list", "-m", "-f", "{{.Version}}", "github.com/envoyproxy/ratelimit"}},
 		{&m.Envoy, []string{envoy, "--version"}},
@@ -74,18 +66,18 @@ func (b *bench) describe(ctx context.Context) (m machine, err error) {
 	return m, nil
 }
 
-// others is the time of this machine that other programs than the benchmark have used. Only
+// others is the time of this machine that other programs than the benchmark have used, in seconds. Only
 // differences mean something.
 type others struct {
-	foreign time.Duration // CPU time of everything but the benchmark
-	stolen  time.Duration // what the hypervisor gave to other machines
+	foreign float64 // CPU time of everything but the benchmark
+	stolen  float64 // what the hypervisor gave to other machines
 }
 
 // since is how many cores others have used since before, and which part of the machine's time was
 // stolen.
 func (o others) since(before others, elapsed time.Duration) (cores, stolen float64) {
-	cores = (o.foreign - before.foreign).Seconds() / elapsed.Seconds()
-	return cores, (o.stolen - before.stolen).Seconds() / elapsed.Seconds() / float64(runtime.NumCPU())
+	passed := elapsed.Seconds()
+	return (o.foreign - before.foreign) / passed, (o.stolen - before.stolen) / passed / float64(runtime.NumCPU())
 }
 
 func (b *bench) others() (o others, err error) {
@@ -93,15 +85,15 @@ func (b *bench) others() (o others, err error) {
 	if err != nil {
 		return o, err
 	}
-	o = others{foreign: busy(all[0]), stolen: seconds(all[0].Steal)}
+	o = others{foreign: busy(all[0]), stolen: all[0].Steal}
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var usage syscall.Rusage
 		if err := syscall.Getrusage(who, &usage); err != nil {
 			return o, err
 		}
-		o.foreign -= time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		o.foreign -= float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 	}
-	for _, p := range b.processes() {
+	for _, p := range b.started {
 		used, err := p.cpu()
 		if err != nil {
 			return o, err
@@ -112,9 +104,7 @@ func (b *bench) others() (o others, err error) {
 }
 
 // busy is all but idle and iowait, but what the hypervisor took, and not guest, which user holds already.
-func busy(t cpu.TimesStat) time.Duration {
-	return seconds(t.User + t.Nice + t.System + t.Irq + t.Softirq)
-}
+func busy(t cpu.TimesStat) float64 { return t.User + t.Nice + t.System + t.Irq + t.Softirq }
 
 // What a run that is to be published must be: long enough, and alone on its machine.
 const (
@@ -180,23 +170,25 @@ func (b *bench) awaitQuiet(ctx context.Context, length, limit time.Duration) err
 	}
 }
 
-// measureQuietly measures, again if others have disturbed it and that matters.
-func (b *bench) measureQuietly(ctx context.Context, o options) (*sample, error) {
+// measureQuietly adds a measurement of the setup that is up to a run. It measures again if others have
+// disturbed it and that matters.
+func (b *bench) measureQuietly(ctx context.Context, r *report, o options) error {
 	for repeat := 0; ; repeat++ {
 		s, err := b.measure(ctx, o.seconds)
-		if err != nil || !o.publish {
-			return s, err
+		if err != nil {
+			return err
 		}
 		noise := disturbed(s.Foreign, s.Stolen)
-		if noise == nil {
-			return s, nil
+		switch {
+		case noise == nil || !o.publish:
+			r.Results[b.measured.ID] = append(r.Results[b.measured.ID], s)
+			return nil
+		case repeat == mostRepeats:
+			return fmt.Errorf("%d times in a row: %w", repeat+1, noise)
 		}
-		if repeat == mostRepeats {
-			return nil, fmt.Errorf("%d times in a row: %w", repeat+1, noise)
-		}
-		b.repeated++
+		r.Repeated++
 		if err := b.awaitQuiet(ctx, time.Second, longestWait); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }

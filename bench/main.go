@@ -12,7 +12,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/measure"
 	"github.com/sluiceproxy/sluice/internal/process"
 )
 
@@ -49,8 +51,21 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root, err := filepath.Abs("..")
-	if err == nil {
-		err = o.act(ctx, root)
+	switch {
+	case err != nil:
+	case o.rounds < 1 || o.seconds < 1:
+		err = fmt.Errorf("%d rounds of %d s: want at least 1 each", o.rounds, o.seconds)
+	case o.show != "":
+		var r *report
+		if r, err = readRun(o.show); err == nil {
+			err = r.publish(root)
+		}
+	case o.footprint:
+		err = runFootprint(ctx, root, o)
+	case o.count != "":
+		err = runCount(ctx, root, o)
+	default:
+		err = run(ctx, root, o)
 	}
 	if err != nil {
 		stop()
@@ -59,24 +74,8 @@ func main() {
 	}
 }
 
-// act does what the options say, in the repository at root.
-func (o options) act(ctx context.Context, root string) error {
-	switch {
-	case o.rounds < 1 || o.seconds < 1:
-		return fmt.Errorf("%d rounds of %d s: want at least 1 each", o.rounds, o.seconds)
-	case o.show != "":
-		r, err := readRun(o.show)
-		if err != nil {
-			return err
-		}
-		return r.publish(root)
-	case o.footprint:
-		return runFootprint(ctx, root, o)
-	case o.count != "":
-		return runCount(ctx, root, o)
-	}
-	return run(ctx, root, o)
-}
+// watched is for how long a run that is to be published looks at the machine before it begins.
+const watched = 5 * time.Second
 
 // run makes the measurements, and writes them into files, and the table to the standard output.
 func run(ctx context.Context, root string, o options) error {
@@ -85,80 +84,65 @@ func run(ctx context.Context, root string, o options) error {
 	}
 	r := report{
 		Command: fmt.Sprintf("make bench ROUNDS=%d SECONDS=%d", o.rounds, o.seconds),
-		Rounds:  o.rounds, Seconds: o.seconds, Results: results{}, setups: setups(),
+		Rounds:  o.rounds, Seconds: o.seconds, Results: results{}, Setups: setups(),
 	}
-	out := "results/latest"
+	out := "bench/results/latest"
 	if o.before != "" {
 		file, err := filepath.Abs(o.before)
 		if err != nil {
 			return err
 		}
-		out, r.setups = "results/before", beside(file)
+		out, r.Setups = "bench/results/before", beside(file)
 	}
-	err := onBench(ctx, root, func(b *bench, m machine) error {
+	return onBench(ctx, root, func(b *bench, m machine) error {
 		r.Machine = m
 		if o.publish {
 			if err := b.awaitQuiet(ctx, watched, 0); err != nil {
 				return fmt.Errorf("nothing is published: %w", err)
 			}
 		}
-		if err := b.run(ctx, r.setups, o, r.Results); err != nil {
+		if err := b.measureAll(ctx, &r, o); err != nil {
 			return err
 		}
-		r.Repeated = b.repeated
+		files, err := r.files(out, out+".svg")
+		if err != nil {
+			return err
+		}
+		if err := (measure.Pages{}).Publish(root, files); err != nil {
+			return err
+		}
+		fmt.Print(files[out+".md"])
+		if o.publish {
+			return r.publish(root)
+		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	files, err := r.files(out)
-	if err != nil {
-		return err
-	}
-	for name, text := range files {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	fmt.Print(files[out+".md"])
-	if o.publish {
-		return r.publish(root)
-	}
-	return nil
 }
 
-// watched is for how long a run that is to be published looks at the machine before it begins.
-const watched = 5 * time.Second
-
-// files are those of a run, by names that begin alike.
-func (r *report) files(name string) (map[string]string, error) {
-	text, err := json.MarshalIndent(r, "", " ")
-	return map[string]string{
-		name + ".md": r.tables(), name + ".json": string(text) + "\n", name + ".svg": r.chart(),
-	}, err
-}
-
-// bench has the programs that run from beginning to end, and the setup that is measured.
+// bench has the programs that run, and the setup that is measured.
 type bench struct {
-	root, dir string // of the repository; of logs and configurations
+	root, dir string        // of the repository; of logs and configurations
+	started   []*subprocess // what runs, in the order in which it has begun
 	redis     *redisServer
-	upstream  *envoy
-	service   string   // the program of envoyproxy/ratelimit; empty until a setup needs it
-	measured  *running // nil: none is up
-	repeated  int      // measurements that others disturbed
-	clock     string   // the library that makes time pass slowly for what is counted
-	under     under    // what the setup that is measured is run by
+	upstream  int // its port
+	measured  running
+	service   string // the program of envoyproxy/ratelimit; empty until a setup needs it
+	clock     string // the library that makes time pass slowly for what is counted
+	// The command by which programs are run, with its options, and variables ("NAME=value") for it; empty:
+	// they run by themselves.
+	command, env []string
 }
 
 // running is a setup with its processes.
 type running struct {
 	*setup
 
-	envoy *envoy
-	// own are all of them: envoy's, and the service's or the relay's, if it has one.
-	own            []*subprocess
-	service, relay *subprocess
+	envoy  *envoy
+	beside *subprocess // the service or the relay, if it has one
 }
+
+//go:embed upstream.yaml
+var upstreamFile []byte
 
 // onBench starts what all setups share, and ends it and what was started meanwhile.
 func onBench(ctx context.Context, root string, act func(*bench, machine) error) error {
@@ -168,16 +152,21 @@ func onBench(ctx context.Context, root string, act func(*bench, machine) error) 
 	}
 	defer os.RemoveAll(dir)
 	b := &bench{root: root, dir: dir}
-	defer b.stop()
+	defer b.stop(0)
 	ports, err := freePorts(3)
 	if err != nil {
 		return err
 	}
-	if b.redis, err = unwatched.startRedis(ctx, dir, ports[0]); err != nil {
+	if b.redis, err = b.startRedis(ctx, ports[0]); err != nil {
 		return err
 	}
-	at := place{listener: ports[1], admin: ports[2]}
-	if b.upstream, err = unwatched.startEnvoy(ctx, dir, "upstream", answering(at), at); err != nil {
+	c, err := envoyconf.Parse(upstreamFile)
+	if err != nil {
+		return err
+	}
+	b.upstream = ports[1]
+	c.SetPorts(ports[1], ports[2])
+	if _, err := b.startEnvoy(ctx, "upstream", c, place{listener: ports[1], admin: ports[2]}); err != nil {
 		return err
 	}
 	m, err := b.describe(ctx)
@@ -189,123 +178,90 @@ func onBench(ctx context.Context, root string, act func(*bench, machine) error) 
 
 // freePorts are TCP ports of loopback on which nothing listens. No other process gets them until the
 // program ends.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		port, _, err := process.FreePort()
-		if err != nil {
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		var err error
+		if ports[i], _, err = process.FreePort(); err != nil {
 			return nil, err
 		}
-		ports = append(ports, port)
 	}
 	return ports, nil
 }
 
-// bringUp starts a setup's own processes, until bringDown.
+// stop ends what was started but for the first so many.
+func (b *bench) stop(kept int) {
+	for _, p := range b.started[kept:] {
+		p.stop()
+	}
+	b.started = b.started[:kept]
+}
+
+// bringUp starts a setup's own processes.
 func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	ports, err := freePorts(5)
 	if err != nil {
 		return err
 	}
 	at := place{
-		timeout: b.under.timeout(), root: b.root,
-		upstream: b.upstream.port, redis: b.redis.port,
+		root: b.root, upstream: b.upstream, redis: b.redis.port, timeout: 50 * time.Millisecond, // Sluice's default
 		listener: ports[0], admin: ports[1], service: ports[2], health: ports[3], debug: ports[4],
 	}
-	r := &running{setup: s}
-	b.measured = r
-	if s.peer != nil {
+	if len(b.command) > 0 {
+		at.timeout = 20 * time.Second // as long as it takes
+	}
+	b.measured = running{setup: s}
+	switch {
+	case s.Service != nil:
 		if b.service == "" {
-			if b.service, err = buildPeer(ctx, b.root, b.dir); err != nil {
+			if b.service, err = buildService(ctx, b.root, b.dir); err != nil {
 				return err
 			}
 		}
-		if r.service, err = b.under.startPeer(ctx, b.service, b.dir, s.id+"-service", s.peer, at); err != nil {
+		if b.measured.beside, err = b.startService(ctx, s.Service, s.Service.limits(), at); err != nil {
 			return err
 		}
-		r.own = append(r.own, r.service)
-	}
-	if s.relay {
+	case s.Redis == "relay":
 		relay, err := b.startRelay(ctx, at)
 		if err != nil {
 			return err
 		}
-		r.relay = relay.subprocess
-		r.own = append(r.own, r.relay)
+		b.measured.beside = relay.subprocess
 	}
 	config, err := s.config(at)
 	if err != nil {
 		return err
 	}
-	if r.envoy, err = b.under.startEnvoy(ctx, b.dir, s.id, config, at); err != nil {
-		return err
-	}
-	r.own = append(r.own, r.envoy.subprocess)
-	return nil
-}
-
-// bringDown ends what bringUp has started.
-func (b *bench) bringDown() {
-	if b.measured == nil {
-		return
-	}
-	for _, p := range b.measured.own {
-		p.stop()
-	}
-	b.measured = nil
-}
-
-// processes are all that run.
-func (b *bench) processes() (all []*subprocess) {
-	if b.redis != nil {
-		all = append(all, b.redis.subprocess)
-	}
-	if b.upstream != nil {
-		all = append(all, b.upstream.subprocess)
-	}
-	if b.measured != nil {
-		all = append(all, b.measured.own...)
-	}
-	return all
-}
-
-// stop ends everything that was started.
-func (b *bench) stop() {
-	for _, p := range b.processes() {
-		p.stop()
-	}
+	b.measured.envoy, err = b.startEnvoy(ctx, s.ID, config, at)
+	return err
 }
 
 // warmUpSeconds is how long a setup is warmed up, at most: V8 compiles what is hot a second time.
 const warmUpSeconds = 2
 
-// run measures every setup in each round. The rounds begin with
+// measureAll measures every setup in each round. The rounds begin with
 // another setup each, so that what slows the machine for a while slows different
 // ones, and start its processes anew, as how fast one is depends on where its
 // memory happens to be.
-func (b *bench) run(ctx context.Context, setups []*setup, o options, r results) error {
+func (b *bench) measureAll(ctx context.Context, r *report, o options) error {
+	shared := len(b.started)
 	for round := range o.rounds {
-		for i := range setups {
-			s := setups[(i+round)%len(setups)]
-			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, o.rounds, s.id))
-			if err := b.runOnce(ctx, s, o, r); err != nil {
-				return fmt.Errorf("%s: %w", s.id, err)
+		for i := range r.Setups {
+			s := r.Setups[(i+round)%len(r.Setups)]
+			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("round %d of %d: %s", round+1, o.rounds, s.ID))
+			err := b.bringUp(ctx, s)
+			if err == nil {
+				_, err = b.measure(ctx, min(o.seconds, warmUpSeconds))
+			}
+			if err == nil {
+				err = b.measureQuietly(ctx, r, o)
+			}
+			b.stop(shared)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.ID, err)
 			}
 		}
 	}
 	fmt.Fprintf(os.Stderr, "\r%60s\r", "")
 	return nil
-}
-
-// runOnce measures one setup.
-func (b *bench) runOnce(ctx context.Context, s *setup, o options, r results) error {
-	defer b.bringDown()
-	if err := b.bringUp(ctx, s); err != nil {
-		return err
-	}
-	if _, err := b.measure(ctx, min(o.seconds, warmUpSeconds)); err != nil {
-		return err
-	}
-	sample, err := b.measureQuietly(ctx, o)
-	r[s.id] = append(r[s.id], sample)
-	return err
 }

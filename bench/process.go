@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	// startLimit bounds the wait for a process to serve, stopLimit that for its
-	// end; Envoy compiles the plugin at its start.
+	// startLimit bounds the wait for a process to serve, stopLimit that for its end; Envoy compiles the
+	// plugin at its start.
 	startLimit = 60 * time.Second
 	stopLimit  = 5 * time.Second
 	// countedStartLimit is the same where callgrind counts its instructions.
@@ -27,61 +26,41 @@ const (
 )
 
 // subprocess is a program that takes part in the benchmark.
-type subprocess struct {
-	*process.Logged
-	limit time.Duration // that await waits
-}
+type subprocess struct{ *process.Logged }
 
-// under is a command by which programs are run, with its options, and variables ("NAME=value") for it;
-// empty: they run by themselves.
-type under struct{ command, env []string }
-
-// unwatched are programs that run by themselves.
-var unwatched under
-
-// timeout is how long Envoy waits for an answer about a request: as Sluice does by default, or as
-// long as it takes.
-func (u under) timeout() time.Duration {
-	if len(u.command) > 0 {
-		return 20 * time.Second
-	}
-	return 50 * time.Millisecond
-}
-
-// startProcess runs a program in dir. The variables of env ("NAME=value") are added to
+// start runs a program until stop, and returns when it is ready. The variables of env ("NAME=value") are added to
 // this process's own. The kernel kills it should the benchmark die.
-func (u under) startProcess(dir, name string, env []string, program string, args ...string) (*subprocess, error) {
+func (b *bench) start(ctx context.Context, name string, env []string, ready func(context.Context) error,
+	program string, args ...string,
+) (*subprocess, error) {
 	path, err := process.Find("..", program)
 	if err != nil {
 		return nil, fmt.Errorf("%w, \"make bench-tools\"", err)
 	}
 	limit := startLimit
-	if len(u.command) > 0 {
+	if len(b.command) > 0 {
 		limit = countedStartLimit
 		// callgrind does not expect the signals by which Go's scheduler interrupts. It runs one thread
 		// at a time, so that another one of Go's would only spin.
-		env = slices.Concat(env, u.env, []string{"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1"})
-		args = slices.Concat(u.command[1:], []string{path}, args)
-		if path, err = exec.LookPath(u.command[0]); err != nil {
-			return nil, fmt.Errorf("%w, tools/%s.sh", err, u.command[0])
+		env = slices.Concat(env, b.env, []string{"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1"})
+		args = slices.Concat(b.command[1:], []string{path}, args)
+		if path, err = exec.LookPath(b.command[0]); err != nil {
+			return nil, fmt.Errorf("%w, tools/%s.sh", err, b.command[0])
 		}
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Dir = dir
+	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), env...)
 	started, err := process.StartLogged(name, cmd, io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	return &subprocess{started, limit}, nil
-}
-
-// await returns once ready reports nil, or with the reason why it will not.
-func (p *subprocess) await(ctx context.Context, ready func(context.Context) error) error {
-	if err := process.Await(ctx, p.limit, ready, p.Process); err != nil {
-		return p.explain(err)
+	p := &subprocess{started}
+	b.started = append(b.started, p)
+	if err := process.Await(ctx, limit, ready, p.Process); err != nil {
+		return nil, p.explain(err)
 	}
-	return nil
+	return p, nil
 }
 
 // explain adds the process's name and the last of its output to an error.
@@ -95,16 +74,14 @@ func (p *subprocess) stop() { p.Stop(stopLimit) }
 // usage has the system's figures of the process.
 func (p *subprocess) usage() *system.Process { return &system.Process{Pid: int32(p.PID())} }
 
-// cpu returns the CPU time that the process has used, all its threads together.
-func (p *subprocess) cpu() (time.Duration, error) {
+// cpu returns the CPU time that the process has used, all its threads together, in seconds.
+func (p *subprocess) cpu() (float64, error) {
 	used, err := p.usage().Times()
 	if err != nil {
 		return 0, p.explain(err)
 	}
-	return seconds(used.User + used.System), nil
+	return used.User + used.System, nil
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // residentMB returns how much memory the process holds, in MB.
 func (p *subprocess) residentMB() (float64, error) {
@@ -115,7 +92,7 @@ func (p *subprocess) residentMB() (float64, error) {
 	return float64(memory.RSS) / (1 << 20), nil
 }
 
-// redisServer is the one Redis that every setup counts in.
+// redisServer is a Redis that setups count in.
 type redisServer struct {
 	*subprocess
 
@@ -123,27 +100,19 @@ type redisServer struct {
 	client *redis.Client
 }
 
-func (u under) startRedis(ctx context.Context, dir string, port int) (*redisServer, error) {
-	args := process.RedisArgs(dir, port)
-	if len(u.command) > 0 { // what it does by the clock counts as little as can be
+func (b *bench) startRedis(ctx context.Context, port int) (*redisServer, error) {
+	args := process.RedisArgs(b.dir, port)
+	if len(b.command) > 0 { // what it does by the clock counts as little as can be
 		// jemalloc's thread sleeps until a time of the real clock, and with a slow one never.
 		args = append(args, "--hz", "1", "--jemalloc-bg-thread", "no")
 	}
-	p, err := u.startProcess(dir, "redis", nil, "redis-server", args...)
+	client := redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})
+	p, err := b.start(ctx, "redis", nil, func(ctx context.Context) error { return client.Ping(ctx).Err() },
+		"redis-server", args...)
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{subprocess: p, port: port, client: redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})}
-	if err := p.await(ctx, func(ctx context.Context) error { return s.client.Ping(ctx).Err() }); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *redisServer) stop() {
-	s.client.Close()
-	s.subprocess.stop()
+	return &redisServer{p, port, client}, nil
 }
 
 // callCounts are how often Redis has run each command, by its name.
@@ -163,9 +132,8 @@ func (s *redisServer) work(ctx context.Context) (callCounts, error) {
 func parseCalls(stats map[string]string) (callCounts, error) {
 	counts := callCounts{}
 	for name, value := range stats {
-		text, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-		calls, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
+		var calls int64
+		if _, err := fmt.Sscanf(value, "calls=%d,", &calls); err != nil {
 			return nil, fmt.Errorf("INFO commandstats: %s: %q: %w", name, value, err)
 		}
 		counts[strings.TrimPrefix(name, "cmdstat_")] = calls
@@ -173,13 +141,13 @@ func parseCalls(stats map[string]string) (callCounts, error) {
 	return counts, nil
 }
 
-// upkeep is the commands that clients send for no request: this benchmark's
-// INFO, and what keeps or opens the connections of setups that are idle.
-var upkeep = map[string]bool{"info": true, "ping": true, "hello": true, "client|setinfo": true, "auth": true}
+// upkeep is the commands that clients send for no request: this benchmark's INFO, and what keeps or
+// opens the connections of setups that are idle.
+var upkeep = []string{"info", "ping", "hello", "client|setinfo", "auth"}
 
-// sentSince returns how many commands came over the wire since before, upkeep
-// left out. Redis counts what a script calls too; no setup sends both scripts
-// and other commands, so where scripts ran, only they were sent.
+// sentSince returns how many commands came over the wire since before, upkeep left out. Redis counts
+// what a script calls too; no setup sends both scripts and other commands, so where scripts ran, only
+// they were sent.
 func (c callCounts) sentSince(before callCounts) int64 {
 	var scripts, others int64
 	for name, calls := range c {
@@ -187,7 +155,7 @@ func (c callCounts) sentSince(before callCounts) int64 {
 		switch {
 		case name == "eval" || name == "evalsha":
 			scripts += calls
-		case !upkeep[name]:
+		case !slices.Contains(upkeep, name):
 			others += calls
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -58,12 +59,13 @@ func TestPublishable(t *testing.T) {
 // TestAwaitQuiet sees a process that is none of the benchmark's.
 func TestAwaitQuiet(t *testing.T) {
 	t.Parallel()
-	busy, err := unwatched.startProcess(t.TempDir(), "shell", nil, "sh", "-c", "while :; do :; done")
+	b, other := &bench{}, &bench{dir: t.TempDir()}
+	_, err := other.start(t.Context(), "shell", nil, func(context.Context) error { return nil }, "sh", "-c",
+		"while :; do :; done")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(busy.stop)
-	b := &bench{}
+	t.Cleanup(func() { other.stop(0) })
 	testenv.Wait(t, time.Minute, func() error {
 		if b.awaitQuiet(t.Context(), time.Second, 0) == nil {
 			return errors.New("the other process is not noticed")
@@ -75,8 +77,7 @@ func TestAwaitQuiet(t *testing.T) {
 // TestOthers: time that was stolen is a part of the machine's, foreign CPU is in cores.
 func TestOthers(t *testing.T) {
 	t.Parallel()
-	before := others{foreign: time.Second, stolen: time.Second}
-	after := others{foreign: 3 * time.Second, stolen: time.Second}
+	before, after := others{foreign: 1, stolen: 1}, others{foreign: 3, stolen: 1}
 	cores, stolen := after.since(before, 4*time.Second)
 	testenv.Same(t, "cores", cores, 0.5)
 	testenv.Same(t, "stolen", stolen, 0)

@@ -17,25 +17,24 @@ func TestSetups(t *testing.T) {
 	t.Parallel()
 	all := append(choose(func(*setup) bool { return true }), beside("/build/sluice-before.wasm")...)
 	for _, s := range all {
-		t.Run(s.id, func(t *testing.T) {
+		t.Run(s.ID, func(t *testing.T) {
 			t.Parallel()
 			at := place{
 				listener: 1001, admin: 1002, upstream: 1003, redis: 1004, service: 1005, timeout: 50 * time.Millisecond,
 				root: "..",
 			}
-			c, err := base(at)
+			c, err := s.config(at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.edit(c, at)
 			if _, err := c.YAML(); err != nil {
 				t.Error(err)
 			}
 			file, _ := c.Get(envoyconf.Limiter + "/vm_config/code/local/filename").(string)
-			if hasSluice := file != "" && !strings.HasSuffix(file, "/empty.wasm"); hasSluice != strings.HasPrefix(s.id, sluice) {
+			if hasSluice := file != "" && !strings.HasSuffix(file, "/empty.wasm"); hasSluice != strings.HasPrefix(s.ID, sluice) {
 				t.Errorf("the filter is %q", file)
 			}
-			if !strings.HasPrefix(s.id, sluice) {
+			if !strings.HasPrefix(s.ID, sluice) {
 				return
 			}
 			if text, _ := c.Get(envoyconf.Limiter + "/configuration/value").(string); !json.Valid([]byte(text)) {
@@ -56,8 +55,8 @@ func TestSpread(t *testing.T) {
 		{[]float64{5, 1, 3}, spread{3, 1, 5}, "3.0 (1.0-5.0)"},
 		{[]float64{4, 1, 2, 8}, spread{3, 1, 8}, "3.0 (1.0-8.0)"},
 	} {
-		if got := spreadOf(test.values); got != test.want || got.text(1) != test.text {
-			t.Errorf("%v: %v, %q; want %v, %q", test.values, got, got.text(1), test.want, test.text)
+		if got := spreadOf(test.values); got != test.want || got.Text(1) != test.text {
+			t.Errorf("%v: %v, %q; want %v, %q", test.values, got, got.Text(1), test.want, test.text)
 		}
 	}
 }
@@ -75,16 +74,16 @@ func TestCompare(t *testing.T) {
 	// Of seven rounds in order, the 95 % interval of the median leaves out the least and the most.
 	testenv.Within(t, "its lower end", got.Min, 15, 30)
 	testenv.Within(t, "its upper end", got.Max, 50, 65)
-	testenv.Same(t, "what was not measured", compare(quotient, a, nil).text(1), "-")
+	testenv.Same(t, "what was not measured", compare(quotient, a, nil).Text(1), "-")
 }
 
 // example is a report whose figures follow from the setups' order.
 func example() *report {
-	r := &report{Rounds: 2, Seconds: 1, setups: setups(), Results: results{}}
-	for i, s := range r.setups {
+	r := &report{Rounds: 2, Seconds: 1, Setups: setups(), Results: results{}}
+	for i, s := range r.Setups {
 		for round := range 2 {
 			n := float64(i + 1 + round)
-			r.Results[s.id] = append(r.Results[s.id], &sample{
+			r.Results[s.ID] = append(r.Results[s.ID], &sample{
 				RequestsPerSecond: 10000 / n, CPUMicros: cost{Envoy: 10 * n, Service: n, Redis: 2 * n},
 			})
 		}
@@ -94,12 +93,12 @@ func example() *report {
 
 func TestComparisons(t *testing.T) {
 	t.Parallel()
-	r := example().Results
+	r := example()
 	// Without a limiter Envoy takes 10 and 20 us in the two rounds; the second
 	// setup 20+2+4 and 30+3+6, the sixth 60+6+12 and 70+7+14.
-	testenv.Same(t, "CPU per check", r.checkCost(sluice), spread{17.5, 16, 19})
-	testenv.Same(t, "requests/s", r.ratio(sluice, unlimited, requestsPerSecond).text(3), "0.556 (0.500-0.667)")
-	if got := r.fasterPair(); got != pair {
+	testenv.Same(t, "CPU per check", r.Check(sluice), spread{17.5, 16, 19})
+	testenv.Same(t, "requests/s", r.Ratio(sluice, unlimited).Text(3), "0.556 (0.500-0.667)")
+	if got := r.FasterPair(); got != pair {
 		t.Errorf("the faster pair is %s", got)
 	}
 }
@@ -108,7 +107,7 @@ func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	r := example()
 	r.Results[sluice][1].Undecided = 7
-	text := r.tables()
+	text := show("run", r)
 	for _, want := range []string{
 		"| Sluice, Redis | 4167 (3333-5000) | 0.56 (0.50-0.67) |",
 		"- Sluice, Redis: 7 checks failed or timed out",
@@ -141,14 +140,14 @@ func TestChart(t *testing.T) {
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	r := &report{Rounds: 1, Seconds: 1, Results: results{}}
-	r.setups = beside("/before.wasm")
-	for i, s := range r.setups {
-		r.Results[s.id] = []*sample{{
+	r.Setups = beside("/before.wasm")
+	for i, s := range r.Setups {
+		r.Results[s.ID] = []*sample{{
 			RequestsPerSecond: float64(100 + 10*i), CPUMicros: cost{Envoy: float64(10 - i), Redis: 1},
 		}}
 	}
 	const want = "| Sluice, Redis | 110 (110-110) | 1.10 (1.10-1.10) | 0.85 (0.85-0.85) |"
-	if text := r.tables(); !strings.Contains(text, want) {
+	if text := show("run", r); !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 }

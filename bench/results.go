@@ -12,63 +12,48 @@ import (
 // results are the samples by setup, in the order of the rounds.
 type results map[string][]*sample
 
-// spread is the range of several rounds; of a comparison, its interval of 95 %.
-type spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
-// unmeasured is a comparison with what was not measured.
-var unmeasured = spread{math.NaN(), math.NaN(), math.NaN()}
-
-// spreadOf is 0 of no value: of what was not measured.
-func spreadOf(values []float64) spread {
-	if len(values) == 0 {
-		return spread{}
-	}
-	return spread{Median: measure.Median(values), Min: slices.Min(values), Max: slices.Max(values)}
-}
-
-// text writes a spread with some decimals: "2.45 (2.31-2.60)", and "-" for what was not measured.
-func (s spread) text(decimals int) string {
-	if math.IsNaN(s.Median) {
-		return "-"
-	}
-	return fmt.Sprintf("%.*f (%.*f-%.*f)", decimals, s.Median, decimals, s.Min, decimals, s.Max)
-}
-
-// quantity is something that a sample tells.
-type quantity func(*sample) float64
-
-func requestsPerSecond(s *sample) float64 { return s.RequestsPerSecond }
-func envoyCPU(s *sample) float64          { return s.CPUMicros.Envoy }
-func serviceCPU(s *sample) float64        { return s.CPUMicros.Service }
-func redisCPU(s *sample) float64          { return s.CPUMicros.Redis }
-func redisCommands(s *sample) float64     { return s.RedisCommands }
-func foreign(s *sample) float64           { return s.Foreign }
-func stolenPercent(s *sample) float64     { return 100 * s.Stolen }
-
-// requestsPerCPUSecond is how many requests a second of CPU time serves, of Envoy, the
-// service and Redis together.
-func requestsPerCPUSecond(s *sample) float64 {
-	return 1e6 / (s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis)
+// quantities are what a sample tells, by the names that pages.tmpl has for it.
+var quantities = map[string]func(*sample) float64{
+	"requests":   func(s *sample) float64 { return s.RequestsPerSecond },
+	"envoy":      func(s *sample) float64 { return s.CPUMicros.Envoy },
+	"service":    func(s *sample) float64 { return s.CPUMicros.Service },
+	"redis":      func(s *sample) float64 { return s.CPUMicros.Redis },
+	"envoy MB":   func(s *sample) float64 { return s.MemoryMB.Envoy },
+	"service MB": func(s *sample) float64 { return s.MemoryMB.Service },
+	"redis MB":   func(s *sample) float64 { return s.MemoryMB.Redis },
+	"commands":   func(s *sample) float64 { return s.RedisCommands },
+	"foreign":    func(s *sample) float64 { return s.Foreign },
+	"stolen":     func(s *sample) float64 { return 100 * s.Stolen },
+	// How many requests a second of CPU time serves, of Envoy, the service and Redis together.
+	"served": func(s *sample) float64 { return 1e6 / (s.CPUMicros.Envoy + s.CPUMicros.Service + s.CPUMicros.Redis) },
 }
 
 // of is a quantity in every round.
-func (r results) of(setup string, q quantity) []float64 {
+func (r results) of(setup, quantity string) []float64 {
 	values := make([]float64, 0, len(r[setup]))
 	for _, s := range r[setup] {
-		values = append(values, q(s))
+		values = append(values, quantities[quantity](s))
 	}
 	return values
 }
 
-func (r results) spread(setup string, q quantity) spread {
-	if len(r[setup]) == 0 {
-		return unmeasured
+// spread is the range of several rounds; of a comparison, its interval of 95 %.
+type spread struct{ Median, Min, Max float64 }
+
+// spreadOf is not a number of no value.
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{math.NaN(), math.NaN(), math.NaN()}
 	}
-	return spreadOf(r.of(setup, q))
+	return spread{Median: measure.Median(values), Min: slices.Min(values), Max: slices.Max(values)}
+}
+
+// Text writes a spread with some decimals: "2.45 (2.31-2.60)", and "-" for what was not measured.
+func (s spread) Text(decimals int) string {
+	if math.IsNaN(s.Median) {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f (%.*f-%.*f)", decimals, s.Median, decimals, s.Min, decimals, s.Max)
 }
 
 // How an interval is found: the rounds are drawn anew so many times, with a seed, so that a report of
@@ -90,7 +75,7 @@ func compare(of func(medians []float64) float64, series ...[]float64) spread {
 		rounds = min(rounds, len(values))
 	}
 	if rounds == 0 {
-		return unmeasured
+		return spreadOf(nil)
 	}
 	chance := rand.New(rand.NewPCG(drawSeed, uint64(rounds)))
 	picked := make([]int, rounds)
@@ -122,29 +107,3 @@ func compare(of func(medians []float64) float64, series ...[]float64) spread {
 }
 
 func quotient(m []float64) float64 { return m[0] / m[1] }
-
-// ratio compares two setups.
-func (r results) ratio(setup, to string, q quantity) spread {
-	return compare(quotient, r.of(setup, q), r.of(to, q))
-}
-
-// checkOf is the CPU time of limiting, us a request, from medians: what Envoy uses
-// beyond Envoy without a limiter, the service and Redis.
-func checkOf(m []float64) float64 { return m[0] + m[1] + m[2] - m[3] }
-
-func (r results) checkCost(setup string) spread {
-	return compare(checkOf, r.of(setup, envoyCPU), r.of(setup, serviceCPU), r.of(setup, redisCPU),
-		r.of(unlimited, envoyCPU))
-}
-
-// fasterPair is the one of the two tunings of the ratelimit filter and its
-// service that answers more, or the build that Sluice is measured beside.
-func (r results) fasterPair() string {
-	if len(r[before]) > 0 {
-		return before
-	}
-	if r.spread(pairCached, requestsPerSecond).Median > r.spread(pair, requestsPerSecond).Median {
-		return pairCached
-	}
-	return pair
-}

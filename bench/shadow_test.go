@@ -30,7 +30,7 @@ func TestBothInOneChain(t *testing.T) {
 	if format == nil {
 		t.Fatal("docs/migration.md has no access log for the comparison")
 	}
-	binary, err := buildPeer(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), root, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +38,13 @@ func TestBothInOneChain(t *testing.T) {
 		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
 		redis: redistest.Start(t).Port,
 	}
-	service, err := unwatched.startPeer(context.Background(), binary, t.TempDir(), "service", &peerOptions{limit: 3}, at)
+	pairs := choose(func(s *setup) bool { return s.ID == pair })[0]
+	b, asked := &bench{dir: t.TempDir(), service: binary}, &service{Limit: 3}
+	_, err = b.startService(context.Background(), asked, asked.limits(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(service.stop)
+	t.Cleanup(func() { b.stop(0) })
 	log := filepath.Join(t.TempDir(), "access.log")
 	e := envoytest.Start(t, envoytest.Options{
 		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"},
@@ -51,7 +53,7 @@ func TestBothInOneChain(t *testing.T) {
 		Redis: []string{redistest.Start(t).Addr}, Upstream: envoytest.NewUpstream(t, nil).Addr, Quiet: true,
 		Edit: func(c *envoyconf.Config) {
 			sluice, redis := c.Get(envoyconf.LimiterFilter), c.Get(envoyconf.RedisCluster)
-			rateLimitFilter(c, at)
+			pairs.replaceSluice(c, at)
 			c.Set(httpFilters, append([]any{sluice}, c.Get(httpFilters).([]any)...))
 			c.Append("static_resources/clusters", redis)
 			c.Set(envoyconf.ConnectionManager+"/access_log", c.Fragment(fmt.Sprintf(`

@@ -49,6 +49,8 @@ type runner struct {
 	multiple []float64 // the same in base's
 }
 
+func identity(i int) string { return fmt.Sprintf("user-%04d", i) }
+
 // newBench connects to a server, and brings the keys of all subjects into the state that is measured. When
 // the context ends, so do the connections.
 func newBench(ctx context.Context, addr string, all []subject, e effort, load shape) (*bench, error) {
@@ -74,8 +76,6 @@ func newBench(ctx context.Context, addr string, all []subject, e effort, load sh
 	b.base, b.runners = b.runners[0], b.runners[1:]
 	return b, nil
 }
-
-func identity(i int) string { return fmt.Sprintf("user-%04d", i) }
 
 // prime makes the first check of an identity, and holds the answer against what is to be measured.
 func (b *bench) prime(ctx context.Context, s subject, id string) error {
@@ -112,17 +112,19 @@ func (b *bench) call(ctx context.Context, calls []call) error {
 // what slows the machine for a while slows both.
 func (b *bench) measure(ctx context.Context) error {
 	for round := range b.rounds + 1 {
-		if round == 1 {
-			b.base.micros = nil
-		}
 		for _, r := range b.runners {
-			if round == 1 {
-				r.micros, r.multiple = nil, nil
-			}
-			if err := errors.Join(b.run(ctx, b.base), b.run(ctx, r)); err != nil {
+			unit, err := b.run(ctx, b.base)
+			if err != nil {
 				return err
 			}
-			r.multiple = append(r.multiple, r.micros[len(r.micros)-1]/b.base.micros[len(b.base.micros)-1])
+			micros, err := b.run(ctx, r)
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				b.base.micros, r.micros = append(b.base.micros, unit), append(r.micros, micros)
+				r.multiple = append(r.multiple, micros/unit)
+			}
 		}
 		fmt.Fprintf(os.Stderr, "\rround %d of %d ", round, b.rounds)
 	}
@@ -135,12 +137,12 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// run sends a subject's checks and takes the CPU time that they cost.
-func (b *bench) run(ctx context.Context, r *runner) error {
+// run sends a subject's checks and returns the CPU time that each cost.
+func (b *bench) run(ctx context.Context, r *runner) (micros float64, err error) {
 	batches := max(b.checks/(b.connections*b.depth), 1)
-	before, err := b.cpuMicros(ctx)
+	before, err := b.sum(ctx, "CPU", "used_cpu_sys", "used_cpu_user")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var group sync.WaitGroup
 	failures := make([]error, b.connections)
@@ -153,11 +155,10 @@ func (b *bench) run(ctx context.Context, r *runner) error {
 	}
 	group.Wait()
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("%s: %w", r.name, err)
+		return 0, fmt.Errorf("%s: %w", r.name, err)
 	}
-	after, err := b.cpuMicros(ctx)
-	r.micros = append(r.micros, (after-before)/float64(batches*b.connections*b.depth))
-	return err
+	after, err := b.sum(ctx, "CPU", "used_cpu_sys", "used_cpu_user")
+	return (after - before) * 1e6 / float64(batches*b.connections*b.depth), err
 }
 
 // exchange sends a batch in one write, and returns when all of it is answered. An error reply is
@@ -172,15 +173,12 @@ func exchange(ctx context.Context, c redis.Cmdable, batch []call) error {
 	return err
 }
 
-func hundredths(value float64) float64 { return math.Round(value*100) / 100 }
-
 // plan measures Redis' CPU time of a check with the kernel's part in it: of checks that
 // come one by one, as from workers of Envoy that are not busy, and in batches, as from
 // those that are. It leaves no key behind.
 func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort) error {
-	loads := []shape{{clients, 1}, usual}
-	columns, server := make([][]*runner, len(loads)), ""
-	for i, load := range loads {
+	var columns [2]*bench
+	for i, load := range []shape{{clients, 1}, usual} {
 		b, err := newBench(ctx, addr, planned(), e, load)
 		if err != nil {
 			return err
@@ -189,10 +187,7 @@ func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort
 		if err := b.measure(ctx); err != nil {
 			return err
 		}
-		if server, err = b.version(ctx); err != nil {
-			return err
-		}
-		columns[i] = b.runners
+		columns[i] = b
 		for _, r := range b.runners {
 			for _, c := range slices.Concat(r.batches...) {
 				if err := b.client.Del(ctx, c.keys...).Err(); err != nil {
@@ -201,18 +196,25 @@ func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort
 			}
 		}
 	}
+	server, err := columns[0].version(ctx)
 	fmt.Fprintf(out, "%s; microseconds of its CPU for a check, in user mode and in the kernel; median of %d rounds\n",
 		server, e.rounds)
 	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a "+
 		"write\n\n%-40s %10s %10s\n", clients, usual.connections, usual.depth, "", "one by one", "batched")
-	for i, r := range columns[0] {
-		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", r.name, measure.Median(r.micros), measure.Median(columns[1][i].micros))
+	for i, r := range columns[0].runners {
+		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", r.name, measure.Median(r.micros),
+			measure.Median(columns[1].runners[i].micros))
 	}
-	return nil
+	return err
 }
 
-// fewest is the least number of identities of which the mean is taken.
-const fewest = 10
+const (
+	// fewest is the least number of identities of which the mean is taken.
+	fewest = 10
+	// settling is how long Redis may take to finish what it does on the side:
+	// resizing tables, shrinking the buffers of connections.
+	settling = 300 * time.Millisecond
+)
 
 // size is what Redis' used_memory grows by for each identity, over many. That is
 // more than MEMORY USAGE says of its key, which leaves out the table of expiries
@@ -226,7 +228,8 @@ func (b *bench) size(ctx context.Context, s subject) (bytes float64, err error) 
 			return 0, err
 		}
 	}
-	before, err := b.usedMemory(ctx)
+	time.Sleep(settling)
+	before, err := b.sum(ctx, "Memory", "used_memory")
 	identities := b.charges/s.charges + fewest
 	for i := 0; i < identities && err == nil; i++ {
 		var more []call
@@ -240,34 +243,25 @@ func (b *bench) size(ctx context.Context, s subject) (bytes float64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	after, err := b.usedMemory(ctx)
+	time.Sleep(settling)
+	after, err := b.sum(ctx, "Memory", "used_memory")
 	return math.Round((after - before) / float64(identities)), err
 }
 
-// settling is how long Redis may take to finish what it does on the side:
-// resizing tables, shrinking the buffers of connections.
-const settling = 300 * time.Millisecond
-
-// usedMemory returns the memory that Redis has allocated, in bytes.
-func (b *bench) usedMemory(ctx context.Context) (float64, error) {
-	time.Sleep(settling)
-	return b.number(ctx, "Memory", "used_memory")
-}
-
-// cpuMicros is the CPU time that the server has used, in user mode and in the kernel.
-func (b *bench) cpuMicros(ctx context.Context) (float64, error) {
-	system, err := b.number(ctx, "CPU", "used_cpu_sys")
-	user, userErr := b.number(ctx, "CPU", "used_cpu_user")
-	return (system + user) * 1e6, errors.Join(err, userErr)
-}
-
-// number is a field of INFO that is a number. https://redis.io/docs/latest/commands/info/
-func (b *bench) number(ctx context.Context, section, name string) (float64, error) {
+// sum adds fields of INFO. https://redis.io/docs/latest/commands/info/
+func (b *bench) sum(ctx context.Context, section string, names ...string) (all float64, err error) {
 	info := b.client.InfoMap(ctx, section)
 	if err := info.Err(); err != nil {
 		return 0, err
 	}
-	return strconv.ParseFloat(info.Item(section, name), 64)
+	for _, name := range names {
+		value, err := strconv.ParseFloat(info.Item(section, name), 64)
+		if err != nil {
+			return 0, err
+		}
+		all += value
+	}
+	return all, nil
 }
 
 // version names the server.

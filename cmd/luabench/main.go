@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -155,3 +156,5 @@ func onServer(ctx context.Context, measure func(addr string) error) error {
 	}
 	return measure(addr)
 }
+
+func hundredths(value float64) float64 { return math.Round(value*100) / 100 }

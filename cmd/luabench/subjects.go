@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha1"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -38,8 +36,7 @@ func command(words ...any) call { return call{command: words} }
 
 // evalsha calls a script.
 func evalsha(source string, keys, args []string, accept func(*redis.Cmd) error) call {
-	sum := sha1.Sum([]byte(source))
-	words := []any{"EVALSHA", hex.EncodeToString(sum[:]), len(keys)}
+	words := []any{"EVALSHA", redis.NewScript(source).Hash(), len(keys)}
 	for _, word := range slices.Concat(keys, args) {
 		words = append(words, word)
 	}
@@ -116,20 +113,15 @@ func bucket(a algo.Algorithm, window int64) algo.Limit {
 	return algo.Limit{Algorithm: a, Units: busy * window / second, WindowMicros: window, Burst: bigBurst}
 }
 
-func queued(l algo.Limit) algo.Limit {
-	l.Queue, l.MaxDelayMicros = true, hour
+// with is a limit with a change.
+func with(l algo.Limit, change func(*algo.Limit)) algo.Limit {
+	change(&l)
 	return l
 }
 
-func stepped(l algo.Limit) algo.Limit {
-	l.Steps = true
-	return l
-}
-
-func fromFirst(l algo.Limit) algo.Limit {
-	l.FromFirstRequest = true
-	return l
-}
+func queued(l *algo.Limit)    { l.Queue, l.MaxDelayMicros = true, hour }
+func stepped(l *algo.Limit)   { l.Steps = true }
+func fromFirst(l *algo.Limit) { l.FromFirstRequest = true }
 
 var (
 	gcra    = bucket(algo.GCRA, second)
@@ -159,16 +151,16 @@ func planned() []subject {
 func subjects() []subject {
 	all := []subject{
 		allowing("fixed_window", fixed),
-		allowing("fixed_window, first_request", fromFirst(fixed)),
+		allowing("fixed_window, first_request", with(fixed, fromFirst)),
 		counting("sliding_window_counter", hour, 1),
 		counting("sliding_window_counter, 10 sub_windows", 100*second, 10),
 		counting("sliding_window_counter, 60 sub_windows", 600*second, 60),
 		allowing("sliding_window_log, 10 ms", short),
 		allowing("token_bucket", bucket(algo.TokenBucket, second)),
 		allowing("leaky_bucket", bucket(algo.LeakyBucket, second)),
-		allowing("leaky_bucket, queue", queued(bucket(algo.LeakyBucket, second))),
-		allowing("token_bucket, refill step", stepped(bucket(algo.TokenBucket, second))),
-		allowing("gcra, queue", queued(gcra)),
+		allowing("leaky_bucket, queue", with(bucket(algo.LeakyBucket, second), queued)),
+		allowing("token_bucket, refill step", with(bucket(algo.TokenBucket, second), stepped)),
+		allowing("gcra, queue", with(gcra, queued)),
 		allowing("gcra", gcra),
 		redisRate(),
 		{name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {
@@ -178,7 +170,7 @@ func subjects() []subject {
 		termed("gcra, overrides", algo.Terms{Overrides: true}, gcra),
 		overridden("gcra, an override that is known", "tier:pro"),
 		termed("gcra, penalty", algo.Terms{Penalty: penalty}, gcra),
-		denying("denied: fixed_window, first_request", fromFirst(usedUp(algo.FixedWindow))),
+		denying("denied: fixed_window, first_request", with(usedUp(algo.FixedWindow), fromFirst)),
 		denying("denied: concurrency", algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
 		denying("denied: sliding_window_log", algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
 	}
@@ -199,36 +191,35 @@ func subjects() []subject {
 }
 
 // sizes are subjects whose states differ in size.
-func sizes() (all []subject) {
-	add := func(charges int, s subject) {
-		s.charges = charges
-		all = append(all, s)
-	}
-	add(1, allowing("fixed_window", fixed))
-	add(1, allowing("fixed_window, first_request", fromFirst(fixed)))
-	for _, n := range []int64{1, 60} {
-		add(1, counting(fmt.Sprintf("sliding_window_counter, %d sub_windows", n), hour, n))
-	}
+func sizes() []subject {
 	// What has refilled leaves nothing behind: a unit takes 86 s here.
 	slow := func(a algo.Algorithm) algo.Limit {
 		return algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}
 	}
-	for _, a := range []algo.Algorithm{algo.TokenBucket, algo.LeakyBucket, algo.GCRA} {
-		add(1, allowing(a.String(), slow(a)))
+	all := []subject{
+		allowing("fixed_window", fixed),
+		allowing("fixed_window, first_request", with(fixed, fromFirst)),
+		counting("sliding_window_counter, 1 sub_windows", hour, 1),
+		counting("sliding_window_counter, 60 sub_windows", hour, 60),
+		allowing("token_bucket", slow(algo.TokenBucket)),
+		allowing("leaky_bucket", slow(algo.LeakyBucket)),
+		allowing("gcra", slow(algo.GCRA)),
+		allowing("token_bucket, refill step", with(slow(algo.TokenBucket), stepped)),
+		allowing("leaky_bucket, queue", with(slow(algo.LeakyBucket), queued)),
+		allowing("gcra, queue", with(slow(algo.GCRA), queued)),
 	}
-	add(1, allowing("token_bucket, refill step", stepped(slow(algo.TokenBucket))))
-	add(1, allowing("leaky_bucket, queue", queued(slow(algo.LeakyBucket))))
-	add(1, allowing("gcra, queue", queued(slow(algo.GCRA))))
+	for i := range all {
+		all[i].charges = 1
+	}
 	for _, n := range []int{1, 128, 1000} {
 		name := fmt.Sprintf("concurrency, %d in flight", n)
 		r, nonce := newRule(name, algo.Terms{}, inUse), int64(0)
-		add(n, subject{name: name, check: func(id string) []call {
+		log := allowing(fmt.Sprintf("sliding_window_log, %d entries", n), long)
+		log.charges = n
+		all = append(all, log, subject{name: name, charges: n, check: func(id string) []call {
 			nonce++
 			return []call{r.decide(id, nonce, 1, true)}
 		}})
-	}
-	for _, n := range []int{1, 128, 1000} {
-		add(n, allowing(fmt.Sprintf("sliding_window_log, %d entries", n), long))
 	}
 	return all
 }

@@ -25,7 +25,7 @@ var budgets = []budget{
 	{dir: "plugin/decide", lines: 2960, files: 24},
 	{dir: "plugin/redis", lines: 2360, files: 17},
 	{dir: "cmd/sluice", lines: 11600},
-	{dir: "bench", lines: 2200},
+	{dir: "bench", lines: 1700},
 	{dir: ".", tests: true, lines: 55700},
 }
 

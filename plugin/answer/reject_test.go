@@ -405,27 +405,37 @@ func TestAppendState(t *testing.T) {
 	}
 }
 
-// Jitter makes waits longer by up to its share, and never shorter.
+// Jitter makes waits longer by up to its share, rounded up to a second, and never shorter.
 func TestRetryJitter(t *testing.T) {
 	t.Parallel()
 	w := New(&config.Config{RetryJitterPercent: 10}, 1)
-	seen := map[int]bool{}
-	for range 2000 {
-		reply := w.Refuse(&Rejection{Limits: []Limit{rejected(hourly, 0, 3500e6, 100e6)}})
-		for _, h := range reply.Headers {
-			if h[0] == "retry-after" {
-				n, err := strconv.Atoi(h[1])
-				if err != nil {
-					t.Fatal(err)
+	for wait, most := range map[int]int{1: 2, 10: 11, 11: 13, 100: 110} {
+		seen := map[int]bool{}
+		for range 2000 {
+			reply := w.Refuse(&Rejection{Limits: []Limit{rejected(hourly, 0, 3500e6, int64(wait)*1e6)}})
+			for _, h := range reply.Headers {
+				if h[0] == "retry-after" {
+					n, err := strconv.Atoi(h[1])
+					if err != nil {
+						t.Fatal(err)
+					}
+					seen[n] = true
 				}
-				seen[n] = true
 			}
 		}
+		for n := range seen {
+			testenv.Within(t, "seconds to retry after", n, wait, most)
+		}
+		testenv.Same(t, fmt.Sprint("different waits after one of ", wait), len(seen), most-wait+1)
 	}
-	for n := range seen {
-		testenv.Within(t, "seconds to retry after", n, 100, 110)
-	}
-	if len(seen) != 11 {
-		t.Errorf("%d different waits, want all 11", len(seen))
+}
+
+// TestLongestBlock: a report says how long the longest block lasts.
+func TestLongestBlock(t *testing.T) {
+	t.Parallel()
+	var r Report
+	for _, tc := range [][2]int64{{2e6, 2e6}, {5e6, 5e6}, {3e6, 5e6}, {algo.Never, algo.Never}, {9e6, algo.Never}} {
+		r.Block(tc[0])
+		testenv.Same(t, fmt.Sprint("what is left with one of ", tc[0]), r.LeftMicros, tc[1])
 	}
 }

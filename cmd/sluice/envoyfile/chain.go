@@ -128,23 +128,11 @@ func (l *Limiter) checkClientIP(chain *yaml.Node) {
 	}
 	for i := range l.cfg.Rules {
 		if r := &l.cfg.Rules[i]; r.Mode != config.Off && readsAddress(r) {
-			l.note(ClientIP, false, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
+			l.note("client_ip", false, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
 				"(want use_remote_address: true, behind a proxy of your own with xff_num_trusted_hops)", r.Name)
 			return
 		}
 	}
-}
-
-// readsAddress reports whether a rule reads the client's address.
-func readsAddress(r *config.Rule) bool {
-	return slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
-		return c.Source == config.FromClientIP || strings.Contains(c.Expr, "source.address")
-	}) || matchesAddress(&r.Match)
-}
-
-func matchesAddress(m *config.Match) bool {
-	return len(m.ClientIP) > 0 || strings.Contains(m.Expr, "source.address") ||
-		slices.ContainsFunc(m.Not, func(not config.Match) bool { return matchesAddress(&not) })
 }
 
 // checkBootstrap checks Envoy's own settings.
@@ -167,7 +155,7 @@ func (l *Limiter) checkBootstrap() {
 			"and alerts find nothing (want those of docs/envoy.md, section 4)")
 	}
 	if matcher := yamltree.Get(b, "stats_config", "stats_matcher"); matcher != nil && !passes(matcher) {
-		l.note(StatsMatcher, false, matcher, "the stats_matcher of stats_config leaves out metrics of Sluice, so that no "+
+		l.note("stats_matcher", false, matcher, "the stats_matcher of stats_config leaves out metrics of Sluice, so that no "+
 			"alert about it fires (want it to pass the prefix %q)", metricPrefix)
 	}
 }

@@ -18,23 +18,18 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// The subjects of findings.
+// The subjects of findings that others ask for.
 const (
 	Cluster       = "cluster"
 	Bridge        = "bridge"
-	VM            = "vm_id"
-	Password      = "password_env"
 	Metadata      = "metadata"
-	ClientIP      = "client_ip"
 	StatsTags     = "stats_tags"
-	StatsMatcher  = "stats_matcher"
 	FailurePolicy = "failure_policy"
-	Configuration = "configuration"
 )
 
 // Finding is one thing that is wrong around a configuration.
 type Finding struct {
-	Subject string // one of the above, or of odd
+	Subject string
 	// Error says that some rule cannot work so. Otherwise it is a warning: it may be meant.
 	Error bool
 	Line  int    // in the file
@@ -60,7 +55,7 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 	l.checkConfiguration()
 	l.checkCluster()
 	if find.IsBridge(found.Owner) {
-		l.note(VM, true, yamltree.Get(found.Owner, "vm_config"),
+		l.note("vm_id", true, yamltree.Get(found.Owner, "vm_config"),
 			"the code is the bridge, which limits nothing (want code: {local: {filename: /etc/envoy/sluice.wasm}})")
 	}
 	if cfg.Redis != nil && cfg.Redis.PasswordEnv != "" {
@@ -254,16 +249,14 @@ func extensions(cluster *yaml.Node) []*yaml.Node {
 // (https://github.com/envoyproxy/envoy/blob/v1.40.0/source/common/protobuf/utility.cc, anyToBytes).
 func (l *Limiter) checkConfiguration() {
 	at := yamltree.Get(l.found.Owner, "configuration")
-	kind := typeOf(at)
-	if at == nil || kind == "google.protobuf.StringValue" || kind == "google.protobuf.BytesValue" {
-		return
-	}
-	is := "has no @type, which Envoy needs"
+	kind, is := typeOf(at), "has no @type, which Envoy needs"
 	if kind != "" {
 		is = "is a " + kind + ", of which Envoy hands the plugin bytes of protobuf"
 	}
-	l.note(Configuration, true, at, `the configuration %s (want "@type": `+
-		`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
+	if at != nil && kind != "google.protobuf.StringValue" && kind != "google.protobuf.BytesValue" {
+		l.note("configuration", true, at, `the configuration %s (want "@type": `+
+			`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
+	}
 }
 
 // checkGiven holds that the VM is given a variable, which a field names.
@@ -293,7 +286,7 @@ func (l *Limiter) checkGiven(field, name string) {
 		}
 	}
 	if !slices.Contains(given, name) {
-		l.wrong(Password, field, "the plugin is not given the environment variable %q (want %s)", name, want)
+		l.wrong("password_env", field, "the plugin is not given the environment variable %q (want %s)", name, want)
 	}
 }
 
@@ -334,17 +327,22 @@ func pools(cluster *yaml.Node) bool {
 
 // behind is the cluster of the redis_proxy in a listener; "" if there is none.
 func (s *surroundings) behind(listener string) string {
-	for i := range s.documents {
-		for _, n := range yamltree.Objects(s.documents[i].Root) {
-			if listener == "" || yamltree.Text(n, "name") != listener {
-				continue
-			}
-			for _, proxy := range yamltree.Objects(n) {
-				if cluster := yamltree.Text(proxy, "prefix_routes", "catch_all_route", "cluster"); cluster != "" {
-					return cluster
-				}
-			}
+	for _, proxy := range yamltree.Objects(s.named(listener, "filter_chains")) {
+		if cluster := yamltree.Text(proxy, "prefix_routes", "catch_all_route", "cluster"); cluster != "" {
+			return cluster
 		}
 	}
 	return ""
+}
+
+// named is the first object of a name that has a field; nil if there is none.
+func (s *surroundings) named(name, field string) *yaml.Node {
+	for i := range s.documents {
+		for _, n := range yamltree.Objects(s.documents[i].Root) {
+			if name != "" && yamltree.Text(n, "name") == name && yamltree.Get(n, field) != nil {
+				return n
+			}
+		}
+	}
+	return nil
 }

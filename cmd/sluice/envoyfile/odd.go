@@ -119,18 +119,7 @@ func (l *Limiter) routes(chain *yaml.Node) *yaml.Node {
 	if own := yamltree.Get(chain, "route_config"); own != nil {
 		return own
 	}
-	name := yamltree.Text(chain, "rds", "route_config_name")
-	if name == "" {
-		return nil
-	}
-	for _, d := range l.around.documents {
-		for _, n := range yamltree.Objects(d.Root) {
-			if yamltree.Text(n, "name") == name && yamltree.Get(n, "virtual_hosts") != nil {
-				return n
-			}
-		}
-	}
-	return nil
+	return l.around.named(yamltree.Text(chain, "rds", "route_config_name"), "virtual_hosts")
 }
 
 // isLimiter guesses whether a filter is a limiter, or one that a control plane sends.
@@ -161,17 +150,12 @@ func (l *Limiter) bypass() *yaml.Node {
 func (l *Limiter) clustersOf(chain *yaml.Node) (names []string) {
 	for _, n := range yamltree.Objects(l.routes(chain)) {
 		route := yamltree.Get(n, "route")
-		for _, target := range append(yamltree.List(route, "weighted_clusters", "clusters"), route) {
-			name := yamltree.Text(target, "name")
-			if target == route {
-				name = yamltree.Text(route, "cluster")
-			}
-			if name != "" {
-				names = append(names, name)
-			}
+		names = append(names, yamltree.Text(route, "cluster"))
+		for _, target := range yamltree.List(route, "weighted_clusters", "clusters") {
+			names = append(names, yamltree.Text(target, "name"))
 		}
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // plausibleHops are more proxies than anybody has in front of Envoy.
@@ -186,11 +170,7 @@ func (l *Limiter) manyHops(chain, _ *yaml.Node) *yaml.Node {
 }
 
 func (l *Limiter) rawPath(chain, _ *yaml.Node) *yaml.Node {
-	if yamltree.Text(chain, "normalize_path") != "true" && l.hasRule(func(r *config.Rule) bool {
-		return matchesPath(&r.Match) || slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
-			return c.Source == config.FromPath || pathAttribute(c.Expr)
-		})
-	}) {
+	if yamltree.Text(chain, "normalize_path") != "true" && l.hasRule(readsPath) {
 		return chain
 	}
 	return nil
@@ -201,13 +181,26 @@ func (l *Limiter) hasRule(is func(*config.Rule) bool) bool {
 	return slices.ContainsFunc(l.cfg.Rules, func(r config.Rule) bool { return r.Mode != config.Off && is(&r) })
 }
 
-func matchesPath(m *config.Match) bool {
-	return m.Path != nil || pathAttribute(m.Expr) ||
-		slices.ContainsFunc(m.Not, func(not config.Match) bool { return matchesPath(&not) })
+func readsPath(r *config.Rule) bool {
+	return reads(r, config.FromPath, func(m *config.Match) bool { return m.Path != nil }, "request.path", "request.url_path")
 }
 
-func pathAttribute(expr string) bool {
-	return strings.Contains(expr, "request.path") || strings.Contains(expr, "request.url_path")
+// readsAddress reports whether a rule reads the client's address.
+func readsAddress(r *config.Rule) bool {
+	return reads(r, config.FromClientIP, func(m *config.Match) bool { return len(m.ClientIP) > 0 }, "source.address")
+}
+
+// reads reports whether a rule reads something: by a component, a field of its match, or an expression with one of
+// some attributes.
+func reads(r *config.Rule, from config.Source, has func(*config.Match) bool, attributes ...string) bool {
+	names := func(expr string) bool {
+		return slices.ContainsFunc(attributes, func(a string) bool { return strings.Contains(expr, a) })
+	}
+	var matches func(m config.Match) bool
+	matches = func(m config.Match) bool { return has(&m) || names(m.Expr) || slices.ContainsFunc(m.Not, matches) }
+	return matches(r.Match) || slices.ContainsFunc(r.Identify(), func(c config.Component) bool {
+		return c.Source == from || names(c.Expr)
+	})
 }
 
 func (l *Limiter) openAdmin() *yaml.Node {

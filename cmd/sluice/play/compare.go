@@ -47,10 +47,20 @@ most such requests first.`,
 			var refused [2]map[int]Difference
 			var requests int64
 			for i, file := range args {
-				var err error
-				if refused[i], requests, err = replay(c, file, &log); err != nil {
+				s := simulation{Source: input.Source{File: file}, log: log.log, fields: log.fields}
+				who := map[int]Difference{}
+				s.options = simulate.Options{
+					Envoys: 1, Workers: 1, RoundTripMicros: 500, Seed: 1,
+					Refused: func(number int, rule, tag string) {
+						_, identity, _ := strings.Cut(tag, "|")
+						who[number] = Difference{Rule: rule, Identity: identity}
+					},
+				}
+				report, err := s.run(c)
+				if err != nil {
 					return err
 				}
+				refused[i], requests = who, report.Requests
 			}
 			found := compare(refused[0], refused[1])
 			found.Requests = requests
@@ -60,24 +70,6 @@ most such requests first.`,
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
 	log.logFlags(command)
 	return command
-}
-
-// replay plays a log through a configuration, and returns the requests that are refused.
-func replay(c *console.Console, file string, from *simulation) (refused map[int]Difference, requests int64, err error) {
-	s := simulation{Source: input.Source{File: file}, log: from.log, fields: from.fields}
-	refused = map[int]Difference{}
-	s.options = simulate.Options{
-		Envoys: 1, Workers: 1, RoundTripMicros: 500, Seed: 1,
-		Refused: func(number int, rule, tag string) {
-			_, identity, _ := strings.Cut(tag, "|")
-			refused[number] = Difference{Rule: rule, Identity: identity}
-		},
-	}
-	report, err := s.run(c)
-	if err != nil {
-		return nil, 0, err
-	}
-	return refused, report.Requests, nil
 }
 
 // compare finds the requests that one refuses and the other does not, by identity.
@@ -117,13 +109,8 @@ func (all *Comparison) print(c *console.Console, files []string, count int) erro
 		return nil
 	}
 	rows := [][]string{{"REFUSED BY", "RULE", "IDENTITY", "REQUESTS"}}
-	for i := range all.Who[:min(count, len(all.Who))] {
-		d := &all.Who[i]
-		by := files[0]
-		if d.By == "b" {
-			by = files[1]
-		}
-		rows = append(rows, []string{by, d.Rule, console.Identity(d.Identity), console.Whole(d.Requests)})
+	for _, d := range all.Who[:min(count, len(all.Who))] {
+		rows = append(rows, row(files[strings.Index("ab", d.By)], d.Rule, console.Identity(d.Identity), d.Requests))
 	}
 	if err := c.Table(rows); err != nil {
 		return err

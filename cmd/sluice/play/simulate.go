@@ -2,9 +2,10 @@
 package play
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,14 +159,11 @@ func (s *simulation) described(c *console.Console) (traffic *simulate.Traffic, e
 			}
 			s.client.Headers[name] = strings.TrimSpace(value)
 		}
-		traffic = &simulate.Traffic{
-			Duration: simulate.Duration(s.duration.Microseconds()), Clients: []simulate.Client{s.client},
-		}
-		if err := traffic.Check(); err != nil {
-			return nil, console.Usage("%w", err)
-		}
+		length := simulate.Duration(s.duration.Microseconds())
+		traffic = &simulate.Traffic{Duration: length, Clients: []simulate.Client{s.client}}
+		err = traffic.Check()
 	}
-	if err := traffic.CheckSize(s.most); err != nil {
+	if err = cmp.Or(err, traffic.CheckSize(s.most)); err != nil {
 		return nil, console.Usage("%w", err)
 	}
 	return traffic, nil
@@ -186,21 +184,27 @@ func (s *simulation) load(c *console.Console) (*input.Limiter, *rule.Set, error)
 	return l, rules, err
 }
 
-// readLog reads the access log.
-func (s *simulation) readLog(c *console.Console) (*simulate.Log, error) {
+// withLog reads the access log, and says what it lacks for what is done with it.
+func (s *simulation) withLog(c *console.Console, do func(*simulate.Log) error) error {
 	file, err := c.Open(s.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	log, err := simulate.ReadLog(file, s.fields)
-	if err != nil {
-		return nil, console.Usage("%s: %w", s.log, err)
+	if err == nil {
+		err = do(log)
 	}
-	return log, nil
+	if err != nil {
+		return console.Usage("%s: %w", s.log, err)
+	}
+	for _, note := range log.Notes {
+		c.Warn("note: %s\n", note)
+	}
+	return nil
 }
 
 // run plays the log, or the traffic that is described.
-func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
+func (s *simulation) run(c *console.Console) (report *simulate.Report, err error) {
 	l, rules, err := s.load(c)
 	if err != nil {
 		return nil, err
@@ -212,26 +216,14 @@ func (s *simulation) run(c *console.Console) (*simulate.Report, error) {
 		}
 		return simulate.Run(l.Config, rules, simulate.Generate(traffic, s.options.Seed), s.options), nil
 	}
-	log, err := s.readLog(c)
-	if err != nil {
-		return nil, err
-	}
-	if log.Skipped > 0 && s.options.Refused == nil {
-		c.Warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
-	}
-	report := simulate.Run(l.Config, rules, log, s.options)
-	if log.Err != nil {
-		return nil, console.Usage("%s: %w", s.log, log.Err)
-	}
-	notes(c, log)
-	return report, nil
-}
-
-// notes says what the log lacks.
-func notes(c *console.Console, log *simulate.Log) {
-	for _, note := range log.Notes {
-		c.Warn("note: %s\n", note)
-	}
+	err = s.withLog(c, func(log *simulate.Log) error {
+		if log.Skipped > 0 && s.options.Refused == nil {
+			c.Warn("note: %d lines of %s are not requests\n", log.Skipped, s.log)
+		}
+		report = simulate.Run(l.Config, rules, log, s.options)
+		return log.Err
+	})
+	return report, err
 }
 
 // logFlags adds the flags that describe an access log, which is needed.
@@ -249,19 +241,15 @@ func (s *simulation) fieldsFlag(f *pflag.FlagSet) {
 // print writes the files that were asked for, and prints the report.
 func (s *simulation) print(c *console.Console, r *simulate.Report) error {
 	tables := simulationTables(r)
-	if s.svg != "" {
-		if err := c.Write(s.svg, r.SVG()); err != nil {
-			return err
-		}
+	page, err := r.HTML(tables)
+	if err == nil && s.svg != "" {
+		err = c.Write(s.svg, r.SVG())
 	}
-	if s.html != "" {
-		page, err := r.HTML(tables)
-		if err != nil {
-			return err
-		}
-		if err := c.Write(s.html, page); err != nil {
-			return err
-		}
+	if err == nil && s.html != "" {
+		err = c.Write(s.html, page)
+	}
+	if err != nil {
+		return err
 	}
 	hint := ""
 	if s.log != "" {
@@ -292,14 +280,19 @@ func (s *simulation) print(c *console.Console, r *simulate.Report) error {
 	return nil
 }
 
+// row is a row of a table.
+func row(cells ...any) (texts []string) {
+	for _, cell := range cells {
+		texts = append(texts, fmt.Sprint(cell))
+	}
+	return texts
+}
+
 // simulationTables are a report's tables: clients, rules, and Redis.
 func simulationTables(r *simulate.Report) [][][]string {
 	clients := [][]string{{"CLIENTS", "REQUESTS", "RETRIES", "ADMITTED", "429", "503"}}
 	for _, g := range r.Groups {
-		clients = append(clients, []string{
-			g.Name, console.Whole(g.Requests), console.Whole(g.Retries),
-			console.Whole(g.Admitted), console.Whole(g.Rejected), console.Whole(g.Refused),
-		})
+		clients = append(clients, row(g.Name, g.Requests, g.Retries, g.Admitted, g.Rejected, g.Refused))
 	}
 	rules := [][]string{{"RULE", "CHECKED", "ADMITTED", "REJECTED", "LIMIT", "MOST IN ANY WINDOW OF ONE IDENTITY"}}
 	for _, rule := range r.Rules {
@@ -310,43 +303,34 @@ func simulationTables(r *simulate.Report) [][][]string {
 		if rule.Over > 0 {
 			rejected += ", over " + console.Whole(rule.Over)
 		}
-		head := []string{rule.Rule, console.Whole(rule.Checked), console.Whole(rule.Admitted), rejected}
+		head := row(rule.Rule, rule.Checked, rule.Admitted, rejected)
 		for _, l := range rule.Limits {
 			text := console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit)
-			rules = append(rules, append(head[:4:4], text, console.Whole(l.MostInWindow)))
-			head = []string{"", "", "", ""}
+			rules = append(rules, slices.Concat(head, row(text, l.MostInWindow)))
+			head = make([]string, len(head))
 		}
 	}
-	tables := [][][]string{clients, rules}
-	if r.Redis != nil {
-		tables = append(tables, redisTable(r))
-	}
-	return tables
-}
-
-func redisTable(r *simulate.Report) [][]string {
 	d := r.Redis
-	rows := [][]string{
+	if d == nil {
+		return [][][]string{clients, rules}
+	}
+	redis := [][]string{
 		{"REDIS", ""},
 		{"commands a second", fmt.Sprintf("%.0f (%.3f a request)", d.CommandsASecond, d.CommandsARequest)},
 		{"busy cores, of shards", fmt.Sprintf("%.3f of %d", d.Cores, d.Shards)},
 		{"bytes a second", fmt.Sprintf("%.0f", d.BytesASecond)},
-		{"connections", strconv.Itoa(d.Connections)},
-		{"keys at the end", fmt.Sprintf("%d, %s bytes", d.Keys, console.Whole(d.KeyBytes))},
+		row("connections", d.Connections),
+		{"keys at the end", fmt.Sprintf("%d, %d bytes", d.Keys, d.KeyBytes)},
 		{"wait, p50 and p99", fmt.Sprintf("%.2f and %.2f ms", float64(r.WaitP50Micros)/1000, float64(r.WaitP99Micros)/1000)},
-		{"rejected from memory", console.Whole(d.DenyCacheHits)},
+		row("rejected from memory", d.DenyCacheHits),
 	}
 	if d.LeaseUnitsTaken > 0 {
-		rows = append(rows, []string{
-			"leased units, and given back",
-			console.Whole(d.LeaseUnitsTaken) + ", " + console.Whole(d.LeaseUnitsGivenUp),
-		})
+		leased := fmt.Sprintf("%d, %d", d.LeaseUnitsTaken, d.LeaseUnitsGivenUp)
+		redis = append(redis, row("leased units, and given back", leased))
 	}
 	if d.Failures > 0 {
-		rows = append(rows, []string{"checks it did not decide", console.Whole(d.Failures)},
-			[]string{"breaker opened", console.Whole(d.BreakerOpenings)},
-			[]string{"let pass undecided", console.Whole(r.Undecided)},
-			[]string{"decided locally", console.Whole(r.Local)})
+		redis = append(redis, row("checks it did not decide", d.Failures), row("breaker opened", d.BreakerOpenings),
+			row("let pass undecided", r.Undecided), row("decided locally", r.Local))
 	}
-	return rows
+	return [][][]string{clients, rules, redis}
 }

@@ -83,18 +83,15 @@ func (s *simulation) suggest(c *console.Console, q *simulate.Question, key strin
 	for i, identity := range q.Without {
 		q.Without[i] = shown.Identity(identity)
 	}
-	recorded, err := s.readLog(c)
-	if err != nil {
+	all := advice{}
+	if err := s.withLog(c, func(log *simulate.Log) (err error) {
+		all.Advice, err = log.Suggest(l.Config, rules, s.options.Expressions, q)
+		return err
+	}); err != nil {
 		return err
 	}
-	found, err := recorded.Suggest(l.Config, rules, s.options.Expressions, q)
-	if err != nil {
-		return console.Usage("%s: %w", s.log, err)
-	}
-	notes(c, recorded)
-	all := advice{Advice: found}
-	if found.Shares != nil {
-		all.Rule = inShadow(l.JSON, name, found.Limits)
+	if all.Shares != nil {
+		all.Rule = inShadow(l.JSON, name, all.Limits)
 	}
 	return all.print(c, name)
 }
@@ -146,12 +143,8 @@ func (all *advice) print(c *console.Console, name string) error {
 	rows := [][]string{{"LIMIT", "WHAT", "IDENTITIES", "P50", "P90", "P99", "P99.9", "MAX", "SUGGESTED"}}
 	for i := range all.Limits {
 		s := &all.Limits[i]
-		suggested := cmp.Or(s.Why, console.Whole(s.Suggested))
-		rows = append(rows, []string{
-			s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window, s.Unit), console.Whole(int64(s.Identities)),
-			console.Whole(s.P50), console.Whole(s.P90), console.Whole(s.P99), console.Whole(s.P999), console.Whole(s.Max),
-			suggested,
-		})
+		rows = append(rows, row(s.Limit, console.Limit(s.Algorithm, s.Now, s.Now, s.Window, s.Unit), s.Identities, s.P50,
+			s.P90, s.P99, s.P999, s.Max, cmp.Or(s.Why, console.Whole(s.Suggested))))
 	}
 	if err := c.Table(rows); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/deploy"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
@@ -37,33 +38,23 @@ func Envoy(o *Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	nodes, err := parseAddresses("--redis", o.Redis)
-	if err != nil {
-		return Result{}, err
-	}
+	t := shipped("envoy/" + envoyFile(o))
+	nodes := addresses(t, "--redis", o.Redis...)
 	if len(nodes) > 1 && !o.Cluster && p.passwordEnv != "" {
-		return Result{}, fmt.Errorf("a failover with a password: Envoy's health check would hold it in the file (see " +
+		t.Fail("a failover with a password: Envoy's health check would hold it in the file (see " +
 			"deploy/envoy/failover.yaml, or use --redis-cluster)")
 	}
-	t := shipped("envoy/" + envoyFile(o))
 	if o.Wasm == "" {
-		return Result{}, fmt.Errorf("--wasm: %q is not a path (want one such as /etc/envoy/sluice.wasm)", o.Wasm)
+		t.Fail("--wasm: %q is not a path (want one such as /etc/envoy/sluice.wasm)", o.Wasm)
 	}
-	listen, err := parseAddress("--listen", o.Listen)
-	if err != nil {
-		return Result{}, err
+	listen, admin := addresses(t, "--listen", o.Listen), addresses(t, "--admin", o.Admin)
+	upstream := addresses(t, "--upstream", o.Upstream)
+	if t.Err != nil {
+		return Result{}, t.Err
 	}
-	admin, err := parseAddress("--admin", o.Admin)
-	if err != nil {
-		return Result{}, err
-	}
-	upstream, err := parseAddress("--upstream", o.Upstream)
-	if err != nil {
-		return Result{}, err
-	}
-	t.Set(t.Fragment(listen.socketAddress()), below(listener, "address")...)
-	t.Set(t.Fragment(admin.socketAddress()), "admin", "address")
-	setEndpoints(t, "upstream", upstream)
+	t.Set(t.Fragment(listen[0].socketAddress()), below(listener, "address")...)
+	t.Set(t.Fragment(admin[0].socketAddress()), "admin", "address")
+	setEndpoints(t, "upstream", upstream...)
 	t.Set(t.Fragment(scalar(o.Wasm)), below(limiter, wasmFile...)...)
 	if len(nodes) > 0 { // how Redis is reached and entered
 		cluster, sendsAuth := "redis", true
@@ -85,19 +76,18 @@ func Envoy(o *Options) (Result, error) {
 			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, p))
 		}
 	}
-	var lines []string // as a block of text
-	for line := range strings.Lines(strings.Trim(string(p.text), "\r\n")) {
-		// JSON has no tab or line end inside its strings.
-		lines = append(lines, strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r\n"))
-	}
+	// As a block of text. JSON has no tab or line end inside its strings.
+	text := strings.ReplaceAll(strings.Trim(string(p.text), "\r\n"), "\t", "  ")
 	t.Set(&yaml.Node{
-		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: strings.Join(lines, "\n") + "\n",
+		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: lineEnd.ReplaceAllString(text+"\n", "\n"),
 	}, below(limiter, "configuration", "value")...)
 	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
 	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
 	out, err := yamltree.Write(t)
 	return Result{YAML: out, Notes: p.notes()}, err
 }
+
+var lineEnd = regexp.MustCompile(`[ \r]*\n`)
 
 // envoyFile is the shipped file that comes nearest.
 func envoyFile(o *Options) string {
@@ -114,15 +104,10 @@ func envoyFile(o *Options) string {
 
 // shipped is a file of deploy/, which has one document.
 func shipped(name string) *yamltree.Tree {
-	return must(yamltree.Parse(must(deploy.Files.ReadFile(name))))
-}
-
-// must is a value that is there unless the files of deploy/, which are built in, have a mistake.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
+	text, err := deploy.Files.ReadFile(name)
+	t, wrong := yamltree.Parse(text)
+	console.Must(cmp.Or(err, wrong)) // it is built in
+	return t
 }
 
 // borrow is a copy of a part of another shipped file.
@@ -182,9 +167,7 @@ func newPlugin(o *Options) (*plugin, error) {
 	if cfg.Redis != nil && len(o.Redis) == 0 {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
-	p := &plugin{
-		text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv,
-	}
+	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}
 	if cfg.Redis != nil {
 		p.secret = cfg.Redis.Password != ""
 		p.user = cmp.Or(p.user, cfg.Redis.Username)
@@ -223,12 +206,12 @@ func (p *plugin) connect(cluster string, sendsAuth bool) {
 		}
 	}
 	object := "{" + strings.Join(members, ", ") + "}"
-	if old.Exists() {
-		p.text = slices.Concat(p.text[:old.Index], []byte(object), p.text[old.Index+len(old.Raw):])
-		return
+	begin, end := old.Index, old.Index+len(old.Raw)
+	if !old.Exists() {
+		begin = bytes.IndexByte(p.text, '{') + 1
+		object, end = "\n  \"redis\": "+object+",", begin
 	}
-	brace := bytes.IndexByte(p.text, '{') + 1
-	p.text = slices.Concat(p.text[:brace], []byte("\n  \"redis\": "+object+","), p.text[brace:])
+	p.text = slices.Concat(p.text[:begin], []byte(object), p.text[end:])
 }
 
 func quote(s string) string {

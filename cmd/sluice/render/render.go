@@ -4,7 +4,6 @@ package render
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -65,25 +64,17 @@ type address struct {
 // hostName matches names of DNS and of containers.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$`)
 
-func parseAddress(flag, value string) (address, error) {
-	host, portText, err := net.SplitHostPort(value)
-	port, convErr := strconv.Atoi(portText)
-	if err != nil || convErr != nil || !hostName.MatchString(host) && net.ParseIP(host) == nil || port < 1 ||
-		port > 65535 {
-		return address{}, fmt.Errorf("%s: %q is not an address (want host:port, such as redis:6379)", flag, value)
-	}
-	return address{host, port}, nil
-}
-
-func parseAddresses(flag string, values []string) (list []address, err error) {
+// addresses reads the values of a flag.
+func addresses(t *yamltree.Tree, flag string, values ...string) (list []address) {
 	for _, value := range values {
-		a, err := parseAddress(flag, value)
-		if err != nil {
-			return nil, err
+		host, portText, err := net.SplitHostPort(value)
+		port, wrong := strconv.ParseUint(portText, 10, 16)
+		if err != nil || wrong != nil || port == 0 || !hostName.MatchString(host) && net.ParseIP(host) == nil {
+			t.Fail("%s: %q is not an address (want host:port, such as redis:6379)", flag, value)
 		}
-		list = append(list, a)
+		list = append(list, address{host, int(port)})
 	}
-	return list, nil
+	return list
 }
 
 // socketAddress is an address as Envoy has it.
@@ -112,29 +103,26 @@ func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
 
 // Relay renders deploy/relay/relay.yaml, a relay with TLS and RBAC of its own.
 func Relay(o *Options) (Result, error) {
-	nodes, err := parseAddresses("--redis", o.Redis)
-	if err != nil {
-		return Result{}, err
-	}
+	t := shipped("relay/relay.yaml")
+	nodes := addresses(t, "--redis", o.Redis...)
 	if len(nodes) == 0 {
-		return Result{}, errors.New("--redis host:port is needed: where the relay finds Redis")
+		t.Fail("--redis host:port is needed: where the relay finds Redis")
 	}
 	if len(o.Allow) == 0 {
-		return Result{}, errors.New("--allow is needed: the SPIFFE identities of limiters, spiffe://DOMAIN/PATH")
+		t.Fail("--allow is needed: the SPIFFE identities of limiters, spiffe://DOMAIN/PATH")
 	}
-	listen, err := parseAddress("--listen", o.Listen)
-	if err != nil {
-		return Result{}, err
-	}
-	t := shipped("relay/relay.yaml")
-	t.Set(t.Fragment(listen.socketAddress()), "static_resources", "listeners", "relay", "address")
+	listen := addresses(t, "--listen", o.Listen)
 	var identities []string
 	for _, identity := range o.Allow {
 		if !strings.HasPrefix(identity, "spiffe://") {
-			return Result{}, fmt.Errorf("--allow: %q is not a SPIFFE identity (want spiffe://DOMAIN/PATH)", identity)
+			t.Fail("--allow: %q is not a SPIFFE identity (want spiffe://DOMAIN/PATH)", identity)
 		}
 		identities = append(identities, fmt.Sprintf("{authenticated: {principal_name: {exact: %q}}}", identity))
 	}
+	if t.Err != nil {
+		return Result{}, t.Err
+	}
+	t.Set(t.Fragment(listen[0].socketAddress()), "static_resources", "listeners", "relay", "address")
 	t.Set(t.Fragment("["+strings.Join(identities, ", ")+"]"),
 		"static_resources", "listeners", "relay", "filter_chains", "0", "filters", "0", "typed_config",
 		"http_filters", "envoy.filters.http.rbac", "typed_config", "rules", "policies", "limiters", "principals")

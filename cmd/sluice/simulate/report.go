@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	_ "embed" // the page
 	"fmt"
 	"html/template"
 	"maps"
@@ -106,29 +107,26 @@ type Bucket struct {
 func (t *tally) report() *Report {
 	w := t.world
 	t.Seconds, t.Envoys, t.Workers = float64(w.end-epochMicros)/1e6, w.options.Envoys, w.options.Workers
-	t.Undecided = t.outcomes[answer.FailedAllow]
-	t.Over = t.outcomes[answer.Over]
-	t.Rejected = t.outcomes[answer.Limited] + t.outcomes[answer.LocalLimited] + t.outcomes[answer.Blocked]
-	t.Refused = t.outcomes[answer.FailedDeny]
-	t.Local = t.outcomes[answer.LocalAllowed] + t.outcomes[answer.LocalLimited]
+	t.Over, t.Local = t.outcomes[answer.Over], t.outcomes[answer.LocalAllowed]+t.outcomes[answer.LocalLimited]
+	for _, b := range t.Chart {
+		t.Undecided, t.Rejected, t.Refused = t.Undecided+b.Undecided, t.Rejected+b.Rejected, t.Refused+b.Refused
+		t.Admitted += b.Admitted + b.Undecided
+	}
 	t.WaitP50Micros, t.WaitP99Micros = t.percentile(0.5), t.percentile(0.99)
 	t.Log = []LogLine{}
 	for _, text := range slices.Sorted(maps.Keys(t.lines)) {
 		t.Log = append(t.Log, LogLine{text, t.lines[text]})
 	}
-	for _, b := range t.Chart {
-		t.Admitted += b.Admitted + b.Undecided
-	}
 	for _, i := range slices.Sorted(maps.Keys(t.groups)) {
 		t.Groups = append(t.Groups, *t.groups[i])
 	}
 	var idle []string // rules that applied to no request
-	for _, r := range t.world.rules.Rules {
+	for _, r := range w.rules.Rules {
 		if !r.Exempt && t.rules[r.Name].Checked == 0 {
 			idle = append(idle, r.Name)
 		}
 	}
-	reasons := whyNot(t.world.cfg, idle, t.samples)
+	reasons := whyNot(w.cfg, idle, t.samples)
 	for _, rule := range w.rules.Rules {
 		of := t.rules[rule.Name]
 		of.Why = reasons[rule.Name]
@@ -138,22 +136,18 @@ func (t *tally) report() *Report {
 		t.Rules = append(t.Rules, of.RuleReport)
 	}
 	if w.cfg.Redis == nil {
-		t.Redis = nil
 		return &t.Report
 	}
-	r, s := t.Redis, w.server
-	r.Commands = s.commands
-	r.CommandsASecond = float64(s.commands) / t.Seconds
-	r.CommandsARequest = float64(s.commands) / float64(max(1, t.Requests))
-	r.BytesASecond = float64(s.received) / t.Seconds
-	r.Cores = float64(s.busyNanos) / 1e9 / t.Seconds
-	r.Shards = len(s.freeNanos)
-	r.Connections = len(w.workers)
-	r.BreakerOpenings = t.events[metric.BreakerOpened]
-	r.DenyCacheHits = t.events[metric.DenyCacheHit]
-	r.Refunds = t.events[metric.ChargeRefunded]
-	r.LeaseUnitsTaken = t.events[metric.UnitsTaken]
-	r.LeaseUnitsGivenUp = t.events[metric.UnitsReturned]
+	s := w.server
+	t.Redis = &s.RedisReport
+	s.CommandsASecond = float64(s.Commands) / t.Seconds
+	s.CommandsARequest = float64(s.Commands) / float64(max(1, t.Requests))
+	s.BytesASecond = float64(s.received) / t.Seconds
+	s.Cores = float64(s.busyNanos) / 1e9 / t.Seconds
+	s.Shards, s.Connections = len(s.freeNanos), len(w.workers)
+	s.BreakerOpenings, s.DenyCacheHits = t.events[metric.BreakerOpened], t.events[metric.DenyCacheHit]
+	s.Refunds, s.LeaseUnitsTaken = t.events[metric.ChargeRefunded], t.events[metric.UnitsTaken]
+	s.LeaseUnitsGivenUp = t.events[metric.UnitsReturned]
 	return &t.Report
 }
 
@@ -238,47 +232,32 @@ func (r *Report) SVG() []byte {
 	return c.SVG()
 }
 
-// scaled are the units of a number, the greatest first.
-type scaled []struct {
-	from, unit float64
-	format     string
-}
-
-func (s scaled) write(v float64) string {
-	for _, one := range s {
-		if v >= one.from {
-			return fmt.Sprintf(one.format, v/one.unit)
-		}
-	}
-	return ""
-}
-
 // short writes a number as axes have it.
 func short(v float64) string {
-	return scaled{{1e6, 1e6, "%gM"}, {1e4, 1e3, "%gk"}, {0, 1, "%g"}}.write(v)
+	switch {
+	case v >= 1e6:
+		return fmt.Sprintf("%gM", v/1e6)
+	case v >= 1e4:
+		return fmt.Sprintf("%gk", v/1e3)
+	}
+	return fmt.Sprintf("%g", v)
 }
 
 // span writes seconds.
 func span(seconds float64) string {
-	return scaled{{7200, 3600, "%.3g h"}, {180, 60, "%.3g min"}, {0, 1, "%.3g s"}}.write(seconds)
+	switch {
+	case seconds >= 7200:
+		return fmt.Sprintf("%.3g h", seconds/3600)
+	case seconds >= 180:
+		return fmt.Sprintf("%.3g min", seconds/60)
+	}
+	return fmt.Sprintf("%.3g s", seconds)
 }
 
-var page = template.Must(template.New("page").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>sluice simulate</title>
-<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8884 }
-svg { max-width: 100%; height: auto }
-</style></head><body>
-<h1>sluice simulate</h1>
-{{.Picture}}
-{{range .Tables}}<table>{{range $i, $row := .}}<tr>
-{{- range $row}}{{if eq $i 0}}<th>{{.}}</th>{{else}}<td>{{.}}</td>{{end}}{{end}}</tr>
-{{end}}</table>
-{{end}}</body></html>
-`))
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
 
 // HTML is a page with the picture and tables, each with its heads first.
 func (r *Report) HTML(tables [][][]string) ([]byte, error) {

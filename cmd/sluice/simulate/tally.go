@@ -49,7 +49,7 @@ type recent struct {
 
 func newTally(w *World) *tally {
 	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*ruleTally{}, lines: map[string]int64{}}
-	t.Chart, t.Redis = make([]Bucket, buckets), &RedisReport{}
+	t.Chart = make([]Bucket, buckets)
 	for i := range w.cfg.Rules {
 		r := &w.cfg.Rules[i]
 		t.rules[r.Name] = &ruleTally{RuleReport: RuleReport{Rule: r.Name, Mode: explain.Mode(r)}}
@@ -57,9 +57,7 @@ func newTally(w *World) *tally {
 	for _, set := range w.rules.LimitSets {
 		of := t.rules[set.Rule.Name]
 		for i, l := range explain.Limits(set) {
-			of.limits = append(of.limits, &limitTally{
-				report: LimitReport{Limit: l}, window: set.Limits[i].WindowMicros, recent: map[string]*recent{},
-			})
+			of.limits = append(of.limits, &limitTally{LimitReport{Limit: l}, set.Limits[i].WindowMicros, map[string]*recent{}})
 		}
 	}
 	return t
@@ -89,20 +87,16 @@ func (t *tally) concluded(r *request, q *decide.Question, v decide.Verdict, now 
 	}
 	part := (now - epochMicros) * buckets / max(1, t.world.end-epochMicros)
 	b, g := &t.Chart[min(max(part, 0), buckets-1)], t.group(r)
+	in, of := &b.Rejected, &g.Rejected
 	switch {
 	case v.Outcome == answer.FailedAllow:
-		b.Undecided++
-		g.Admitted++
+		in, of = &b.Undecided, &g.Admitted
 	case admits(v.Outcome):
-		b.Admitted++
-		g.Admitted++
+		in, of = &b.Admitted, &g.Admitted
 	case v.Outcome == answer.FailedDeny:
-		b.Refused++
-		g.Refused++
-	default:
-		b.Rejected++
-		g.Rejected++
+		in, of = &b.Refused, &g.Refused
 	}
+	*in, *of = *in+1, *of+1
 	if q == nil {
 		return
 	}
@@ -148,11 +142,10 @@ func (l *limitTally) admit(tag string, units, now int64) {
 	if units == 0 {
 		return
 	}
-	r := l.recent[tag]
-	if r == nil {
-		r = &recent{}
-		l.recent[tag] = r
+	if l.recent[tag] == nil {
+		l.recent[tag] = &recent{}
 	}
+	r := l.recent[tag]
 	drop := 0
 	for drop < len(r.at) && r.at[drop] <= now-l.window {
 		r.sum -= r.units[drop]
@@ -181,7 +174,7 @@ type recorder struct {
 func (r *recorder) Count(e metric.Event, n int64) { r.world.tally.events[e] += n }
 
 // RequestFailed implements decide.Recorder.
-func (r *recorder) RequestFailed(redis.Cause) { r.world.tally.Redis.Failures++ }
+func (r *recorder) RequestFailed(redis.Cause) { r.world.server.Failures++ }
 
 // OverrideIgnored implements decide.Recorder.
 func (r *recorder) OverrideIgnored([]byte) {}

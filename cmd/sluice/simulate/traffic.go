@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -136,29 +137,29 @@ const (
 	maxAttempts   = 1000
 )
 
-func (c *Client) check() error {
+func (c *Client) check() (err error) {
 	c.Identities, c.Attempts, c.Method = cmp.Or(c.Identities, 1), cmp.Or(c.Attempts, 3), cmp.Or(c.Method, "GET")
-	switch {
-	case c.Rate == 0 && c.Burst.Size == 0:
-		return errors.New(`"rate" is missing (want requests a second, above 0)`)
-	case !(c.Rate >= 0 && c.Rate <= 1e9): // NaN is neither
-		return fmt.Errorf("rate: %v is not requests a second (want a number above 0, 1e9 at most)", c.Rate)
-	case c.Arrivals != "" && c.Arrivals != "random" && c.Arrivals != "even":
-		return fmt.Errorf("arrivals: %q is unknown (want \"random\" or \"even\")", c.Arrivals)
-	case c.Identities < 0 || c.Identities > maxIdentities:
-		return fmt.Errorf("identities: %d are too many or too few (want 1 to %d)", c.Identities, maxIdentities)
-	case !(c.Zipf >= 0 && c.Zipf <= maxZipf):
-		return fmt.Errorf("zipf: %v is not an exponent (want 0 to %d)", c.Zipf, maxZipf)
-	case c.Attempts < 0 || c.Attempts > maxAttempts:
-		return fmt.Errorf("attempts: %d (want 1 to %d)", c.Attempts, maxAttempts)
-	case c.Retry != "" && c.Retry != "never" && c.Retry != "after" && c.Retry != "at once":
-		return fmt.Errorf("retry: %q is unknown (want \"never\", \"after\" or \"at once\")", c.Retry)
-	case c.Burst.Size < 0 || c.Burst.Size > 0 && c.Burst.Every <= 0:
-		return errors.New(`burst: want "size" above 0 and "every"`)
-	case c.URL == "":
-		return errors.New(`"url" is missing (want one such as "https://api.example.com/items")`)
+	want := func(holds bool, format string, args ...any) {
+		if err == nil && !holds {
+			err = fmt.Errorf(format, args...)
+		}
 	}
-	_, err := c.request(1)
+	want(c.Rate != 0 || c.Burst.Size != 0, `"rate" is missing (want requests a second, above 0)`)
+	want(c.Rate >= 0 && c.Rate <= 1e9, // not so of NaN
+		"rate: %v is not requests a second (want a number above 0, 1e9 at most)", c.Rate)
+	want(slices.Contains([]string{"", "random", "even"}, c.Arrivals),
+		"arrivals: %q is unknown (want \"random\" or \"even\")", c.Arrivals)
+	want(c.Identities >= 0 && c.Identities <= maxIdentities,
+		"identities: %d are too many or too few (want 1 to %d)", c.Identities, maxIdentities)
+	want(c.Zipf >= 0 && c.Zipf <= maxZipf, "zipf: %v is not an exponent (want 0 to %d)", c.Zipf, maxZipf)
+	want(c.Attempts >= 0 && c.Attempts <= maxAttempts, "attempts: %d (want 1 to %d)", c.Attempts, maxAttempts)
+	want(slices.Contains([]string{"", "never", "after", "at once"}, c.Retry),
+		"retry: %q is unknown (want \"never\", \"after\" or \"at once\")", c.Retry)
+	want(c.Burst.Size == 0 || c.Burst.Size > 0 && c.Burst.Every > 0, `burst: want "size" above 0 and "every"`)
+	want(c.URL != "", `"url" is missing (want one such as "https://api.example.com/items")`)
+	if err == nil {
+		_, err = c.request(1)
+	}
 	return err
 }
 

@@ -134,7 +134,7 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 		})
 	}
 	w.schedule(w.end, func() {
-		w.tally.Redis.Keys, w.tally.Redis.KeyBytes = w.server.memory(w.now, w.rules)
+		w.server.Keys, w.server.KeyBytes = w.server.memory(w.now, w.rules)
 	})
 	w.arrivals()
 	for len(w.events) > 0 {
@@ -198,12 +198,10 @@ func (w *World) concluded(r *request, q *decide.Question, v decide.Verdict) {
 	switch { // until its client sends it once more
 	case r.client.Retry == "at once":
 		wait = 10_000
-	case r.client.Retry != "after" || wait == algo.Never:
-		return
+	case r.client.Retry == "after" && wait != algo.Never && wait > 0:
+		wait = (wait + second - 1) / second * second // as Retry-After
 	default:
-		if wait = (wait + second - 1) / second * second; wait == 0 { // as Retry-After
-			return
-		}
+		return
 	}
 	next := *r
 	next.attempt++
@@ -230,10 +228,7 @@ type events []event
 func (h events) Len() int { return len(h) }
 
 func (h events) Less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
-	}
-	return h[i].ticket < h[j].ticket
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].ticket < h[j].ticket
 }
 
 func (h events) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
@@ -245,29 +240,28 @@ func (h *events) Push(x any) { *h = append(*h, x.(event)) }
 func (h *events) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
-	(*h)[last] = event{}
-	*h = (*h)[:last]
+	*h = slices.Delete(*h, last, last+1)
 	return e
 }
 
 // server is a Redis of Go twins that takes as long as a real one does, on one core for each
 // shard.
 type server struct {
-	twin  *twinredis.Server
-	nanos []int64 // by rule.LimitSet.ID: of Redis' core for a check that is admitted
+	RedisReport // what is counted on the way
+	twin        *twinredis.Server
+	nanos       []int64 // by rule.LimitSet.ID: of Redis' core for a check that is admitted
 
 	freeNanos   []int64 // by shard: when its core has done what it was sent
 	readBy      []int64 // by shard: the last arrival it has read from
 	arrivals    int64   // of commands, one or several together
 	readyMicros int64   // when the last reply to that arrival is ready
-	commands    int64
-	received    int64 // bytes
+	received    int64   // bytes
 	busyNanos   int64
 }
 
 // run has the core of a command's shard work, and returns when it is done.
 func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
-	s.commands++
+	s.Commands++
 	if len(words) < 4 {
 		return nowMicros // AUTH, SELECT
 	}
@@ -306,11 +300,11 @@ func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, size int64)
 	s.twin.States(nowMicros, func(key string, state algo.State) {
 		keys++
 		limit, ok := sizes[key[strings.LastIndexByte(key, '}')+1:]]
-		if !ok {
+		if ok {
+			size += bytesOf(&limit, state)
+		} else {
 			size += penaltyBytes
-			return
 		}
-		size += bytesOf(&limit, state)
 	})
 	return keys, size
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,143 +31,91 @@ type browser struct {
 }
 
 type message struct {
-	ID        int             `json:"id,omitempty"`
-	Method    string          `json:"method,omitempty"`
-	SessionID string          `json:"sessionId,omitempty"`
-	Params    json.RawMessage `json:"params,omitempty"`
-	Result    json.RawMessage `json:"result,omitempty"`
-	Error     *failure        `json:"error,omitempty"`
+	ID        int    `json:"id,omitempty"`
+	Method    string `json:"method,omitempty"`
+	SessionID string `json:"sessionId,omitempty"`
+	Params    any    `json:"params,omitempty"`
 }
 
-type failure struct{ Message string }
+// reply is an answer to a message, or what the page did by itself.
+type reply struct {
+	ID     int
+	Method string
+	Params struct{ Request struct{ URL string } }
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
 
 // open starts a browser with the page of docs/playground, from disk.
 func open(t *testing.T) *browser {
 	t.Helper()
-	toBrowser, in := pipe(t)
-	out, fromBrowser := pipe(t)
+	toBrowser, in, err1 := os.Pipe()
+	out, fromBrowser, err2 := os.Pipe()
+	page := filepath.Join(testenv.Root(t), "docs/playground")
+	// Go's cache of test results knows the files that this process reads alone.
+	err3 := os.CopyFS(t.TempDir(), os.DirFS(page))
 	command := exec.Command(testenv.Tool(t, "chromium"), "--headless=new", "--no-sandbox", "--disable-gpu",
 		"--disable-dev-shm-usage",
 		"--no-first-run", "--user-data-dir="+t.TempDir(), "--window-size=1100,1400", "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles = []*os.File{toBrowser, fromBrowser} // descriptors 3 and 4
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
+	for _, err := range []error{err1, err2, err3, command.Start(), out.SetReadDeadline(time.Now().Add(2 * time.Minute))} {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	toBrowser.Close()
 	fromBrowser.Close()
 	b := &browser{t: t, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
 		b.session = ""
-		b.call("Browser.close", nil)
+		b.call("Browser.close", nil, nil)
 		if err := command.Wait(); err != nil {
 			t.Log(err)
 		}
 	})
-	if err := out.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
+	var target, attached struct{ TargetID, SessionID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	b.session = attached.SessionID
+	for _, events := range []string{"Network", "Runtime", "Page"} {
+		b.call(events+".enable", nil, nil)
 	}
-	page := filepath.Join(testenv.Root(t), "docs/playground")
-	readAll(t, page)
-	b.attach(filepath.Join(page, "index.html"))
+	b.call("Page.navigate", map[string]any{"url": "file://" + filepath.Join(page, "index.html")}, nil)
+	b.await(`document.body && document.body.dataset.ready === "yes"`)
 	return b
 }
 
-// readAll reads what the browser is going to read: Go's cache of test results knows the files of
-// this process alone.
-func readAll(t *testing.T, dir string) {
-	t.Helper()
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if _, err := os.ReadFile(filepath.Join(dir, file.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func pipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, w
-}
-
-func (b *browser) attach(file string) {
-	b.t.Helper()
-	var target struct{ TargetID string }
-	decode(b.t, b.call("Target.createTarget", map[string]any{"url": "about:blank"}), &target)
-	var attached struct{ SessionID string }
-	decode(b.t, b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}), &attached)
-	b.session = attached.SessionID
-	b.call("Network.enable", nil)
-	b.call("Runtime.enable", nil)
-	b.call("Page.enable", nil)
-	b.call("Page.navigate", map[string]any{"url": "file://" + file})
-	b.await(`document.body && document.body.dataset.ready === "yes"`)
-}
-
-func decode(t *testing.T, text json.RawMessage, into any) {
-	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-}
-
-// call sends a command and returns its result.
-func (b *browser) call(method string, params any) json.RawMessage {
+// call sends a command, and reads its result. Meanwhile it notes what the page does by itself.
+func (b *browser) call(method string, params, into any) {
 	b.t.Helper()
 	b.id++
-	m := message{ID: b.id, Method: method, SessionID: b.session}
-	if params != nil {
-		text, err := json.Marshal(params)
-		if err != nil {
-			b.t.Fatal(err)
+	text, err := json.Marshal(message{b.id, method, b.session, params})
+	if err == nil {
+		_, err = b.in.Write(append(text, 0))
+	}
+	for err == nil {
+		var r reply
+		if text, err = b.out.ReadBytes(0); err == nil {
+			err = json.Unmarshal(text[:len(text)-1], &r)
 		}
-		m.Params = text
-	}
-	text, err := json.Marshal(m)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := b.in.Write(append(text, 0)); err != nil {
-		b.t.Fatal(err)
-	}
-	for {
-		reply := b.receive()
-		if reply.ID == b.id {
-			if reply.Error != nil {
-				b.t.Fatalf("%s: %s", method, reply.Error.Message)
+		switch {
+		case r.Method == "Network.requestWillBeSent":
+			b.requested = append(b.requested, r.Params.Request.URL)
+		case r.Method == "Runtime.exceptionThrown":
+			b.problems = append(b.problems, string(text))
+		case r.ID != b.id:
+		case r.Error != nil:
+			b.t.Fatalf("%s: %s", method, r.Error.Message)
+		case into != nil:
+			if err := json.Unmarshal(r.Result, into); err != nil {
+				b.t.Fatalf("%s: %v in %s", method, err, r.Result)
 			}
-			return reply.Result
+			return
+		default:
+			return
 		}
-		b.event(reply)
 	}
-}
-
-func (b *browser) receive() (m message) {
-	b.t.Helper()
-	text, err := b.out.ReadBytes(0)
-	if err != nil {
-		b.t.Fatalf("the browser says no more: %v", err)
-	}
-	decode(b.t, text[:len(text)-1], &m)
-	return m
-}
-
-// event notes what the page did by itself.
-func (b *browser) event(m message) {
-	switch m.Method {
-	case "Network.requestWillBeSent":
-		var e struct{ Request struct{ URL string } }
-		decode(b.t, m.Params, &e)
-		b.requested = append(b.requested, e.Request.URL)
-	case "Runtime.exceptionThrown":
-		b.problems = append(b.problems, string(m.Params))
-	}
+	b.t.Fatalf("the browser says no more: %v", err)
 }
 
 // eval runs JavaScript in the page, and reads its value.
@@ -177,13 +125,14 @@ func (b *browser) eval(script string, into any) {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct{ Text string }
 	}
-	decode(b.t, b.call("Runtime.evaluate",
-		map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}), &r)
+	b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}, &r)
 	if r.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", script, r.ExceptionDetails.Text)
 	}
 	if into != nil {
-		decode(b.t, r.Result.Value, into)
+		if err := json.Unmarshal(r.Result.Value, into); err != nil {
+			b.t.Fatalf("%s: %v in %s", script, err, r.Result.Value)
+		}
 	}
 }
 
@@ -192,8 +141,7 @@ func (b *browser) await(condition string) {
 	b.t.Helper()
 	testenv.Wait(b.t, time.Minute, func() error {
 		var holds bool
-		b.eval("Boolean("+condition+")", &holds)
-		if !holds {
+		if b.eval("Boolean("+condition+")", &holds); !holds {
 			return fmt.Errorf("not: %s; %s", condition, strings.Join(b.problems, "\n"))
 		}
 		return nil
@@ -201,22 +149,19 @@ func (b *browser) await(condition string) {
 }
 
 // codes are the codes of keys that do not print.
-var codes = map[string]int{
-	"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
-	"Home": 36, "End": 35,
-}
+var codes = map[string]int{"Tab": 9, "Enter": 13, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
 
 // press presses keys, one after the other, as a person does.
 func (b *browser) press(keys ...string) {
 	b.t.Helper()
 	for _, key := range keys {
-		down := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+		event := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
 		if key == "Enter" {
-			down["text"] = "\r"
+			event["text"] = "\r"
 		}
-		b.call("Input.dispatchKeyEvent", down)
-		b.call("Input.dispatchKeyEvent",
-			map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})
+		b.call("Input.dispatchKeyEvent", event, nil)
+		event["type"] = "keyUp"
+		b.call("Input.dispatchKeyEvent", event, nil)
 	}
 }
 
@@ -234,21 +179,14 @@ func (b *browser) focus(selector string) {
 	b.t.Fatalf("the Tab key does not lead to %s", selector)
 }
 
-// picture writes the whole page to a file of the directory PLAYGROUND_PICTURES, for people to
-// look at.
-func (b *browser) picture(name string) {
+// clean holds that the page had no errors and asked for nothing but its files.
+func (b *browser) clean() {
 	b.t.Helper()
-	dir := os.Getenv("PLAYGROUND_PICTURES")
-	if dir == "" {
-		return
+	testenv.Same(b.t, "the page's errors", strings.Join(b.problems, "\n"), "")
+	for _, address := range b.requested {
+		if scheme, _, _ := strings.Cut(address, ":"); !slices.Contains([]string{"file", "about", "blob"}, scheme) {
+			b.t.Errorf("the page asked for %s", address)
+		}
 	}
-	var shot struct{ Data string }
-	decode(b.t, b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}), &shot)
-	picture, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
-	}
-	if err != nil {
-		b.t.Error(err)
-	}
+	testenv.Within(b.t, "files that the page asked for, its own five", len(b.requested), 5, 100)
 }

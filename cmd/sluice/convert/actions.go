@@ -114,8 +114,8 @@ func (c *converter) entry(e *entry, n node, action, cluster string) bool {
 		for _, where := range []string{"header_name", "cookie", "value_prefix"} {
 			config.get(where)
 		}
-		c.report(Differs, config, "the claim %q counts where jwt_authn has verified its token "+
-			"(its provider needs payload_in_metadata: payload); Envoy reads it unverified", claim.text())
+		c.report(Differs, config, "the claim %q counts where jwt_authn has verified its token (its provider needs "+
+			"payload_in_metadata: payload); Envoy reads it unverified", claim.text())
 		path := []any{"envoy.filters.http.jwt_authn", "payload"}
 		for part := range strings.SplitSeq(claim.text(), ".") {
 			path = append(path, part)

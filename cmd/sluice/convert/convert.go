@@ -201,6 +201,13 @@ func (c *converter) report(kind string, at node, format string, args ...any) {
 	}
 }
 
+// reportIf reports what holds.
+func (c *converter) reportIf(holds bool, kind string, at node, format string, args ...any) {
+	if holds {
+		c.report(kind, at, format, args...)
+	}
+}
+
 // unread reports the fields below n that nothing has looked at, but for those whose names
 // say nothing about who is limited. Below a field that is reported already there is nothing more
 // to say.
@@ -210,10 +217,8 @@ func (c *converter) unread(n node, harmless ...string) {
 			continue
 		}
 		covered := func(r report) bool { return r.kind == Missing && r.at.ok() && field.under(r.at) }
-		if !slices.ContainsFunc(c.reports, covered) {
-			c.report(Missing, field, "%q is not known and has no effect: whoever it would limit, or let through, is limited "+
-				"by the rest alone", field.name())
-		}
+		c.reportIf(!slices.ContainsFunc(c.reports, covered), Missing, field, "%q is not known and has no effect: whoever "+
+			"it would limit, or let through, is limited by the rest alone", field.name())
 	}
 }
 

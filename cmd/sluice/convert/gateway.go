@@ -43,10 +43,8 @@ func Gateway(file File) (Result, error) {
 	for _, n := range locals {
 		c.report(kind, n, "%s", text)
 	}
-	if len(policies) > 1 {
-		c.report(Differs, node{}, "%d policies became one configuration, for all routes: put each where its targetRefs "+
-			"point (EnvoyExtensionPolicy)", len(policies))
-	}
+	c.reportIf(len(policies) > 1, Differs, node{}, "%d policies became one configuration, for all routes: put each "+
+		"where its targetRefs point (EnvoyExtensionPolicy)", len(policies))
 	if !shared {
 		return c.result(nil)
 	}
@@ -75,9 +73,7 @@ func (c *converter) policy(n, limits node) {
 		if len(selectors) == 0 {
 			selectors = []node{{at: rule.at, file: rule.file}}
 		}
-		if len(selectors) > 1 {
-			c.report(Differs, rule, "each of its clientSelectors has counters of its own")
-		}
+		c.reportIf(len(selectors) > 1, Differs, rule, "each of its clientSelectors has counters of its own")
 		for _, selector := range selectors {
 			g.convert(selector)
 		}
@@ -133,8 +129,8 @@ func (g *gatewayRule) convert(selector node) {
 	shadow := g.node.get("shadowMode").flag(false)
 	switch {
 	case unlimited(requests) && g.algorithm == "token_bucket":
-		g.report(Missing, g.node, "no limit (%d requests): requests that match it are held to the other rules' limits",
-			math.MaxUint32)
+		g.report(Missing, g.node,
+			"no limit (%d requests): requests that match it are held to the other rules' limits", math.MaxUint32)
 	case unlimited(requests):
 		g.report(Note, g.node, "no limit (%d requests), so no rule", math.MaxUint32)
 	default:
@@ -189,8 +185,8 @@ func (g *gatewayRule) selector(n node) (component object, value string, ok bool)
 	}
 	if otherFamily[text] != "" {
 		g.when.set("client_ip", []any{text})
-		g.report(Note, cidr, "this rule does not limit clients with %s addresses, as there (without match.client_ip it does)",
-			otherFamily[text])
+		g.report(Note, cidr,
+			"this rule does not limit clients with %s addresses, as there (without match.client_ip it does)", otherFamily[text])
 	}
 	return component, value, true
 }

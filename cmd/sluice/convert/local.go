@@ -160,9 +160,8 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
 	asked := l.portion(enabled, "Envoy counts %v %% of all requests: here every request is counted and limited")
 	if !enabled.ok() || asked == 0 {
-		if n.get("token_bucket").ok() {
-			l.report(Note, n, "filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
-		}
+		l.reportIf(n.get("token_bucket").ok(), Note, n,
+			"filter_enabled is 0 %%, its default: nobody is limited there, and nobody here")
 		return
 	}
 	held := l.portion(enforced, "Envoy rejects %v %% of the requests that are over the limit: here every one of them "+
@@ -175,10 +174,9 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	s := l.settings(n)
 	l.descriptorLimits(s, append(limits, n.get("rate_limits").each()...), when)
 	if bucket := l.bucket(n.get("token_bucket")); bucket != nil {
-		if len(s.descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true) {
-			l.report(Differs, n, "always_consume_default_token_bucket: false: here a request that a descriptor limits is held "+
-				"to the default bucket, too")
-		}
+		l.reportIf(len(s.descriptors) > 0 && !n.get("always_consume_default_token_bucket").flag(true), Differs, n,
+			"always_consume_default_token_bucket: false: here a request that a descriptor limits is held to the default "+
+				"bucket, too")
 		rule := assemble(l.converter.name(name), when.match(), key, nil, field{"limits", []any{bucket}}, l.shadow)
 		l.add(n, rule, at)
 		l.found++
@@ -213,10 +211,8 @@ func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
 		}
 		l.found += len(l.rules) - before
 	}
-	if len(seen) == 0 {
-		l.report(Missing, s.at.get("descriptors"),
-			"no rate_limits in the file send these descriptors: nobody is held to their limits")
-	}
+	l.reportIf(len(seen) == 0, Missing, s.at.get("descriptors"),
+		"no rate_limits in the file send these descriptors: nobody is held to their limits")
 }
 
 // settings are the descriptors of the settings, as those of the service.

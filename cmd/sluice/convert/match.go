@@ -115,13 +115,12 @@ func (c *converter) headerMatch(n node) (one conditions, ok bool) {
 		matcher = object{{"present", true}}
 	}
 	if matcher == nil {
-		c.report(Missing, n, "a condition on the header %q that does not compare its text (range, custom): no rule has the "+
-			"limit behind it", name)
+		c.report(Missing, n,
+			"a condition on the header %q that does not compare its text (range, custom): no rule has the limit behind it", name)
 		return one, false
 	}
-	if n.get("treat_missing_header_as_empty").flag(false) {
-		c.report(Differs, n, "a header that is absent matches nothing here but {\"present\": false}")
-	}
+	c.reportIf(n.get("treat_missing_header_as_empty").flag(false), Differs, n,
+		"a header that is absent matches nothing here but {\"present\": false}")
 	switch name {
 	case ":method":
 		text, exact := matcher.(string)

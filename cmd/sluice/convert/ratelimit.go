@@ -37,10 +37,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	e := c.readEnvoy(documents)
 	domain := e.filter.get("domain")
 	at := slices.IndexFunc(services, func(s *service) bool { return domain.text() == s.domain || !domain.ok() })
-	if at < 0 {
-		c.report(Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is limited by "+
-			"it, here all are", domain.text(), services[0].domain)
-	}
+	c.reportIf(at < 0, Differs, e.filter, "Envoy asks for the domain %q, the service's file has %q: there nobody is "+
+		"limited by it, here all are", domain.text(), services[0].domain)
 	main := services[max(at, 0)] // the file that Envoy's filter asks about
 	uses := c.uses(e, services, main)
 	if len(uses) == 0 {
@@ -50,8 +48,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	// The shares of requests that Envoy asks about and enforces are modes.
 	if n := e.filter.get("filter_enabled"); n.ok() {
 		if share := percent(n.get("default_value")); share < 100 {
-			c.report(Missing, n, "Envoy asks the service about %v %% of all requests: here every request is counted and "+
-				"limited", share)
+			c.report(Missing, n,
+				"Envoy asks the service about %v %% of all requests: here every request is counted and limited", share)
 		}
 		n.get("runtime_key")
 	}
@@ -66,9 +64,8 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 				c.descriptorRules(u, entries, when.both(only), u.service)
 			}
 		}
-		if len(c.rules) == before {
-			c.report(Note, u.limit, "the service's file has no limit for its descriptors, or none with a counterpart")
-		}
+		c.reportIf(len(c.rules) == before, Note, u.limit,
+			"the service's file has no limit for its descriptors, or none with a counterpart")
 	}
 	c.report(Differs, node{}, "%s", requestsRejected)
 	c.report(Note, node{}, "counters begin anew: the service's are not read")
@@ -97,9 +94,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 func (c *converter) portion(n node, text string) float64 {
 	n.get("runtime_key")
 	share := percent(n.get("default_value"))
-	if share > 0 && share < 100 {
-		c.report(Missing, n, text, share)
-	}
+	c.reportIf(share > 0 && share < 100, Missing, n, text, share)
 	return share
 }
 
@@ -141,9 +136,8 @@ var unanswered = map[string]string{
 // lacks reports the settings of a filter that have no counterpart.
 func (c *converter) lacks(filter node) {
 	for _, name := range slices.Sorted(maps.Keys(unanswered)) {
-		if n := filter.get(name); n.ok() {
-			c.report(Missing, n, "%s: %s", name, unanswered[name])
-		}
+		n := filter.get(name)
+		c.reportIf(n.ok(), Missing, n, "%s: %s", name, unanswered[name])
 	}
 }
 
@@ -166,8 +160,8 @@ func (c *converter) filterFields(filter node, domain string) object {
 	}
 	fields = c.status(fields, filter.get("rate_limited_status", "code"))
 	if !filter.ok() {
-		c.report(Note, node{}, "no filter for rate limits in Envoy's file: its timeout, failure mode and headers are "+
-			"Sluice's defaults")
+		c.report(Note, node{},
+			"no filter for rate limits in Envoy's file: its timeout, failure mode and headers are Sluice's defaults")
 		return fields
 	}
 	headers := strings.ToUpper(filter.get("enable_x_ratelimit_headers").text())

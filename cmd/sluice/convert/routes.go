@@ -78,9 +78,9 @@ func (c *converter) virtualHost(host node) (routes []*route) {
 			if own := per.get("rate_limits"); own.ok() {
 				r.limits = own.each()
 			}
-			if n := per.get("override_option"); n.ok() && n.text() != "DEFAULT" {
-				c.report(Missing, n, "override_option: the route's own limits are the ones that hold")
-			}
+			option := per.get("override_option")
+			c.reportIf(option.ok() && option.text() != "DEFAULT", Missing, option,
+				"override_option: the route's own limits are the ones that hold")
 		}
 		if !ignored && (len(r.limits) == 0 || added) {
 			r.limits = append(slices.Clone(r.limits), inherited...)
@@ -179,8 +179,8 @@ func (c *converter) uses(e *envoy, services []*service, main *service) (all []*u
 		switch {
 		case !r.ok():
 		case slices.Contains(u.routes, r):
-			c.report(Differs, limit, "the route and its virtual host send the same descriptor: there a request counts twice, "+
-				"here once")
+			c.report(Differs, limit,
+				"the route and its virtual host send the same descriptor: there a request counts twice, here once")
 		default:
 			u.routes = append(u.routes, r)
 		}
@@ -216,18 +216,12 @@ func fingerprint(entries []entry) string {
 
 // settings reports what else a rate limit has than its actions.
 func (c *converter) settings(limit node) {
-	if limit.get("limit").ok() {
-		c.report(Missing, limit, "limit: the service's own limit holds for everybody, also for those to whom this one "+
-			"gives more or less")
-	}
-	if limit.get("apply_on_stream_done").flag(false) {
-		c.report(Differs, limit, "apply_on_stream_done: the request is charged when it comes, not when it has ended")
-	}
-	if limit.get("disable_key").ok() {
-		c.report(Missing, limit, "disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": "+
-			"\"off\" does)")
-	}
-	if limit.get("stage").number(0) != 0 {
-		c.report(Differs, limit, "stage: all rules are decided together, also those that a filter of another stage asks for")
-	}
+	c.reportIf(limit.get("limit").ok(), Missing, limit,
+		"limit: the service's own limit holds for everybody, also for those to whom this one gives more or less")
+	c.reportIf(limit.get("apply_on_stream_done").flag(false), Differs, limit,
+		"apply_on_stream_done: the request is charged when it comes, not when it has ended")
+	c.reportIf(limit.get("disable_key").ok(), Missing, limit,
+		"disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": \"off\" does)")
+	c.reportIf(limit.get("stage").number(0) != 0, Differs, limit,
+		"stage: all rules are decided together, also those that a filter of another stage asks for")
 }

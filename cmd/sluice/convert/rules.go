@@ -24,16 +24,11 @@ func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s 
 			order = append(order, name)
 		}
 		groups[name] = append(groups[name], l)
-		if l.quota {
-			c.report(Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
-		}
-		if l.replaces {
-			c.report(Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a \"not\" in "+
-				"their rules' match would keep them away)")
-		}
-		if l.labels {
-			c.report(Note, l.node, "labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
-		}
+		c.reportIf(l.quota, Differs, l.node, "quota_mode: a shadow rule; the metadata that the service answers is not set")
+		c.reportIf(l.replaces, Missing, l.node, "replaces: whoever this limits is held to the limits that it names, too (a "+
+			"\"not\" in their rules' match would keep them away)")
+		c.reportIf(l.labels, Note, l.node,
+			"labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
 	}
 	for _, name := range order {
 		c.groupRule(u, entries, groups[name], found, when, tier)
@@ -79,8 +74,8 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 				when, ok = when.and(only)
 			}
 			if !ok {
-				c.report(Missing, first.node, "a limit for some values of %q, which match cannot compare: they are held to the "+
-					"other limits alone", e.key)
+				c.report(Missing, first.node,
+					"a limit for some values of %q, which match cannot compare: they are held to the other limits alone", e.key)
 				return
 			}
 			if pick.exact() != "" || pick.shares {
@@ -170,9 +165,7 @@ func (c *converter) tierLimits(l *leaf) any {
 
 // limit is the service's limit; nil if there is none, or none with a counterpart.
 func (c *converter) limit(l *leaf) object {
-	if l.wrong != nil {
-		c.report(Missing, l.node, "%v", l.wrong)
-	}
+	c.reportIf(l.wrong != nil, Missing, l.node, "%v", l.wrong)
 	if l.limit == nil || l.name == "" || c.limitNames[l.name] {
 		return l.limit
 	}

@@ -211,10 +211,8 @@ func (c *converter) variants(entries []entry) (all [][]entry) {
 	all = [][]entry{nil}
 	for _, e := range entries {
 		var next [][]entry
-		if e.optional && e.field == "" {
-			c.report(Differs, e.at, "skip_if_absent of something other than a header or a query parameter: "+
-				"without it the rule does not apply")
-		}
+		c.reportIf(e.optional && e.field == "", Differs, e.at,
+			"skip_if_absent of something other than a header or a query parameter: without it the rule does not apply")
 		for _, before := range all {
 			next = append(next, append(slices.Clone(before), e))
 			if e.optional && e.field != "" && len(entries) > 1 { // else nothing would be sent

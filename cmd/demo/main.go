@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"text/template"
@@ -86,11 +85,9 @@ func (d *demo) run(ctx context.Context) error {
 		fmt.Fprintln(d.out, "\nending what was started")
 		return nil
 	case c := <-d.died:
-		return fmt.Errorf("%s has died (%w); the last it printed:\n%s", c.Name, cmp.Or(c.Err(), errExited), c.Last())
+		return fmt.Errorf("%s has died (%v); the last it printed:\n%s", c.Name, cmp.Or(c.Err(), process.ErrEnded), c.Last())
 	}
 }
-
-var errExited = errors.New("it exited")
 
 //go:embed try.tmpl
 var tryFile string
@@ -131,13 +128,10 @@ func (d *demo) start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "envoy.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return err
-	}
 	ready := func(ctx context.Context) error { return process.EnvoyReady(ctx, addr(d.ports.admin)) }
-	if err := d.launch(ctx, d.out, ready, "envoy", "-c", path, "--disable-hot-restart", "--file-flush-interval-msec",
-		"50", "--log-level", "error", "--component-log-level", "wasm:info", "--log-format", "[%l] %v"); err != nil {
+	if err := d.launch(ctx, d.out, ready, "envoy", "--config-yaml", string(text), "--disable-hot-restart",
+		"--file-flush-interval-msec", "50", "--log-level", "error", "--component-log-level", "wasm:info",
+		"--log-format", "[%l] %v"); err != nil {
 		return err
 	}
 	return template.Must(template.New("").Parse(tryFile)).Execute(d.out, at)

@@ -67,7 +67,7 @@ func newBench(ctx context.Context, addr string, all []subject, e effort, load sh
 		for i := range b.connections * b.depth {
 			if err := b.prime(ctx, s, identity(i)); err != nil {
 				b.client.Close()
-				return nil, fmt.Errorf("%s: %w", s.name, err)
+				return nil, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			r.batches[i/b.depth] = append(r.batches[i/b.depth], s.check(identity(i))...)
 		}
@@ -79,12 +79,11 @@ func newBench(ctx context.Context, addr string, all []subject, e effort, load sh
 
 // prime makes the first check of an identity, and holds the answer against what is to be measured.
 func (b *bench) prime(ctx context.Context, s subject, id string) error {
+	var first []call
 	if s.prime != nil {
-		if err := b.call(ctx, s.prime(id)); err != nil {
-			return err
-		}
+		first = s.prime(id)
 	}
-	return b.call(ctx, s.check(id))
+	return b.call(ctx, append(first, s.check(id)...))
 }
 
 // call makes calls one by one. A script is loaded where the server does not have it.
@@ -114,11 +113,8 @@ func (b *bench) measure(ctx context.Context) error {
 	for round := range b.rounds + 1 {
 		for _, r := range b.runners {
 			unit, err := b.run(ctx, b.base)
-			if err != nil {
-				return err
-			}
-			micros, err := b.run(ctx, r)
-			if err != nil {
+			micros, failed := b.run(ctx, r)
+			if err := errors.Join(err, failed); err != nil {
 				return err
 			}
 			if round > 0 {
@@ -131,7 +127,7 @@ func (b *bench) measure(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr)
 	for _, r := range b.runners { // that is still the same
 		if err := b.call(ctx, r.check(identity(0))); err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}
 	return nil
@@ -155,7 +151,7 @@ func (b *bench) run(ctx context.Context, r *runner) (micros float64, err error) 
 	}
 	group.Wait()
 	if err := errors.Join(failures...); err != nil {
-		return 0, fmt.Errorf("%s: %w", r.name, err)
+		return 0, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	after, err := b.sum(ctx, "CPU", "used_cpu_sys", "used_cpu_user")
 	return (after - before) * 1e6 / float64(batches*b.connections*b.depth), err
@@ -179,7 +175,7 @@ func exchange(ctx context.Context, c redis.Cmdable, batch []call) error {
 func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort) error {
 	var columns [2]*bench
 	for i, load := range []shape{{clients, 1}, usual} {
-		b, err := newBench(ctx, addr, planned(), e, load)
+		b, err := newBench(ctx, addr, subjects("planned"), e, load)
 		if err != nil {
 			return err
 		}
@@ -202,7 +198,7 @@ func plan(ctx context.Context, out io.Writer, addr string, clients int, e effort
 	fmt.Fprintf(out, "one by one: %d connections, a check in flight on each; batched: %d connections, %d checks in a "+
 		"write\n\n%-40s %10s %10s\n", clients, usual.connections, usual.depth, "", "one by one", "batched")
 	for i, r := range columns[0].runners {
-		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", r.name, measure.Median(r.micros),
+		fmt.Fprintf(out, "%-40s %10.1f %10.1f\n", r.Name, measure.Median(r.micros),
 			measure.Median(columns[1].runners[i].micros))
 	}
 	return err
@@ -230,10 +226,10 @@ func (b *bench) size(ctx context.Context, s subject) (bytes float64, err error) 
 	}
 	time.Sleep(settling)
 	before, err := b.sum(ctx, "Memory", "used_memory")
-	identities := b.charges/s.charges + fewest
+	identities := b.charges/s.Charges + fewest
 	for i := 0; i < identities && err == nil; i++ {
 		var more []call
-		for range s.charges - 1 {
+		for range s.Charges - 1 {
 			more = append(more, s.check(identity(i))...)
 		}
 		if err = b.prime(ctx, s, identity(i)); err == nil {

@@ -3,18 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
 func TestEverySubjectIsMeasured(t *testing.T) {
 	t.Parallel()
-	all := subjects()
+	all := append(subjects("subjects"), peers()...)
 	var out strings.Builder
 	found, err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all,
 		effort{rounds: 2, checks: 1, charges: 1})
@@ -24,9 +24,9 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	if _, err := found.pages(); err != nil {
 		t.Errorf("the documents: %v", err)
 	}
-	for _, s := range append(all, sizes()...) {
-		if !strings.Contains(out.String(), "\n"+s.name+" ") {
-			t.Errorf("no row for %s", s.name)
+	for _, s := range append(all, subjects("sizes")...) {
+		if !strings.Contains(out.String(), "\n"+s.Name+" ") {
+			t.Errorf("no row for %s", s.Name)
 		}
 	}
 	if t.Failed() {
@@ -39,17 +39,17 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 func TestWrongAnswersEndTheRun(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
-	used := denying("used up", algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: day})
+	used := subjects("subjects")[slices.IndexFunc(subjects("subjects"), func(s subject) bool { return s.Denied })]
 	used.prime = nil
-	fails := subject{name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
-	wrong := subject{name: "wrong", check: func(string) []call {
+	fails := subject{Name: "fails", check: func(string) []call { return []call{command("NOSUCH")} }}
+	wrong := subject{Name: "wrong", check: func(string) []call {
 		return []call{{command: []any{"PING"}, accept: func(*redis.Cmd) error { return errors.New("want more") }}}
 	}}
 	for _, s := range []subject{used, fails, wrong} {
 		_, err := benchOn(context.Background(), &strings.Builder{}, addr, []subject{s},
 			effort{rounds: 1, checks: 1, charges: 1})
-		if err == nil || !strings.HasPrefix(err.Error(), s.name+": ") {
-			t.Errorf("%s: error %v, want one that begins with the name", s.name, err)
+		if err == nil || !strings.HasPrefix(err.Error(), s.Name+": ") {
+			t.Errorf("%s: error %v, want one that begins with the name", s.Name, err)
 		}
 	}
 }

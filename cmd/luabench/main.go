@@ -14,10 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -51,6 +53,7 @@ func main() {
 	}
 }
 
+// run measures on a redis-server on loopback that keeps nothing on disk, or on the one that is named.
 func (o options) run(ctx context.Context) error {
 	// A table of Redis is full by 3/4 after so many charges.
 	e := effort{rounds: o.rounds, checks: 20_000, charges: 12_000}
@@ -62,74 +65,6 @@ func (o options) run(ctx context.Context) error {
 	case o.capacity && o.addr != "":
 		return plan(ctx, os.Stdout, o.addr, o.clients, e)
 	}
-	return onServer(ctx, func(addr string) error {
-		if o.capacity {
-			return plan(ctx, os.Stdout, addr, o.clients, e)
-		}
-		found, err := benchOn(ctx, os.Stdout, addr, subjects(), e)
-		if err != nil || !o.publish {
-			return err
-		}
-		return found.publish(".")
-	})
-}
-
-// benchOn measures on the server at addr, which it empties, prints what it found, and returns it.
-func benchOn(ctx context.Context, out io.Writer, addr string, all []subject, e effort) (*results, error) {
-	r := &results{
-		Date: time.Now().UTC().Format(time.DateOnly), Load: measure.Load() + " before, ", Rounds: e.rounds,
-		Multiples: map[string]float64{}, Ratios: map[string]float64{}, Bytes: map[string]float64{},
-	}
-	b, err := newBench(ctx, addr, all, e, usual)
-	if err != nil {
-		return nil, err
-	}
-	defer b.client.Close()
-	if r.Server, err = b.version(ctx); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", r.Server, e.rounds, e.checks,
-		b.connections, b.depth)
-	if err := b.measure(ctx); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(out, "CPU time of the server per check, in us, and in multiples of the first row: median (quartiles)\n\n")
-	r.Micros = hundredths(measure.Median(b.base.micros))
-	fmt.Fprintf(out, "%-40s %9.2f\n", b.base.name, r.Micros)
-	for _, one := range b.runners {
-		low, middle, high := measure.Quartiles(one.multiple)
-		fmt.Fprintf(out, "%-40s %9.2f %10.2f (%.2f-%.2f)\n", one.name, measure.Median(one.micros), middle, low, high)
-		r.Multiples[one.name] = hundredths(middle)
-	}
-	fmt.Fprintln(out)
-	of := func(name string) float64 { return r.Multiples[name] }
-	for _, ratio := range []struct {
-		name  string
-		value float64
-	}{
-		{"gcra, 3 limits: one call / 3 calls", of("gcra, 3 limits in one call") / of("gcra, 3 limits in 3 calls")},
-		{"gcra, overrides - gcra", of("gcra, overrides") - of("gcra")},
-		{"gcra, an override that is known - gcra", of("gcra, an override that is known") - of("gcra")},
-	} {
-		r.Ratios[ratio.name] = hundredths(ratio.value)
-		fmt.Fprintf(out, "%-40s %20.2f\n", ratio.name, ratio.value)
-	}
-	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
-	for _, s := range sizes() {
-		if r.Bytes[s.name], err = b.size(ctx, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		fmt.Fprintf(out, "%-40s %9.0f\n", s.name, r.Bytes[s.name])
-	}
-	r.Load += measure.Load() + " after"
-	return r, nil
-}
-
-// startLimit bounds the wait for the server to answer.
-const startLimit = 20 * time.Second
-
-// onServer measures on a redis-server on loopback that keeps nothing on disk.
-func onServer(ctx context.Context, measure func(addr string) error) error {
 	dir, err := os.MkdirTemp("", "sluice-luabench-")
 	if err != nil {
 		return err
@@ -154,7 +89,66 @@ func onServer(ctx context.Context, measure func(addr string) error) error {
 	if err := process.Await(ctx, startLimit, ready, p); err != nil {
 		return fmt.Errorf("redis-server: %w", err)
 	}
-	return measure(addr)
+	if o.capacity {
+		return plan(ctx, os.Stdout, addr, o.clients, e)
+	}
+	found, err := benchOn(ctx, os.Stdout, addr, append(subjects("subjects"), peers()...), e)
+	if err != nil || !o.publish {
+		return err
+	}
+	return found.publish(".")
+}
+
+// startLimit bounds the wait for the server to answer.
+const startLimit = 20 * time.Second
+
+// benchOn measures on the server at addr, which it empties, prints what it found, and returns it.
+func benchOn(ctx context.Context, out io.Writer, addr string, all []subject, e effort) (*results, error) {
+	r := &results{
+		Date: time.Now().UTC().Format(time.DateOnly), Load: measure.Load() + " before, ", Rounds: e.rounds,
+		Multiples: map[string]float64{}, Bytes: map[string]float64{},
+	}
+	b, err := newBench(ctx, addr, all, e, usual)
+	if err != nil {
+		return nil, err
+	}
+	defer b.client.Close()
+	if r.Server, err = b.version(ctx); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "%s; %d rounds of %d checks, %d connections, %d deep\n", r.Server, e.rounds, e.checks,
+		b.connections, b.depth)
+	if err := b.measure(ctx); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "CPU time of the server per check, in us, and in multiples of the first row: median (quartiles)\n\n")
+	r.Micros = hundredths(measure.Median(b.base.micros))
+	fmt.Fprintf(out, "%-40s %9.2f\n", b.base.Name, r.Micros)
+	for _, one := range b.runners {
+		low, middle, high := measure.Quartiles(one.multiple)
+		fmt.Fprintf(out, "%-40s %9.2f %10.2f (%.2f-%.2f)\n", one.Name, measure.Median(one.micros), middle, low, high)
+		r.Multiples[one.Name] = hundredths(middle)
+	}
+	fmt.Fprintln(out)
+	of := func(name string) float64 { return r.Multiples[name] }
+	r.Ratios = map[string]float64{
+		"gcra, 3 limits: one call / 3 calls":     of("gcra, 3 limits in one call") / of("gcra, 3 limits in 3 calls"),
+		"gcra, overrides - gcra":                 of("gcra, overrides") - of("gcra"),
+		"gcra, an override that is known - gcra": of("gcra, an override that is known") - of("gcra"),
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
+		r.Ratios[name] = hundredths(r.Ratios[name])
+		fmt.Fprintf(out, "%-40s %20.2f\n", name, r.Ratios[name])
+	}
+	fmt.Fprintf(out, "\nused_memory of one identity, in bytes\n")
+	for _, s := range subjects("sizes") {
+		if r.Bytes[s.Name], err = b.size(ctx, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		fmt.Fprintf(out, "%-40s %9.0f\n", s.Name, r.Bytes[s.Name])
+	}
+	r.Load += measure.Load() + " after"
+	return r, nil
 }
 
 func hundredths(value float64) float64 { return math.Round(value*100) / 100 }

@@ -2,25 +2,167 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
 
 // subject is one way to decide a request, whose cost is measured.
 type subject struct {
-	name    string
-	prime   func(id string) []call // brings an identity's keys into the state that is measured; may be nil
-	check   func(id string) []call
-	charges int // after how many checks the size of the state is measured
+	Name   string
+	Limits []struct {
+		algo.Limit
+		Algorithm string
+	}
+	Overrides, Penalty bool   // terms of the limits
+	Override           string // the override that is set, and that checks know
+	Filled             bool   // the counter's earlier sub-windows hold counts
+	Held               int64  // slots that others hold while a check takes one and gives it back
+	Denied             bool   // the limit, which is used up first, must reject the checks
+	Apart              bool   // each limit is asked by a call of its own
+	Charges            int    // after how many checks the size of the state is measured
+
+	prime func(id string) []call // brings an identity's keys into the state that is measured; may be nil
+	check func(id string) []call
+}
+
+//go:embed subjects.yaml
+var subjectsFile []byte
+
+// subjects are those of a part of subjects.yaml.
+func subjects(part string) []subject {
+	var file any
+	err := yaml.Unmarshal(subjectsFile, &file)
+	text, jsonErr := json.Marshal(file)
+	var all struct{ Subjects, Sizes, Planned []subject }
+	if err := errors.Join(err, jsonErr, json.Unmarshal(text, &all)); err != nil {
+		panic(err) // the file is part of the program
+	}
+	chosen := map[string][]subject{"sizes": all.Sizes, "planned": all.Planned, "subjects": all.Subjects}[part]
+	for i := range chosen {
+		chosen[i].prepare()
+	}
+	return chosen
+}
+
+// prepare makes the calls of a subject.
+func (s *subject) prepare() {
+	limits := make([]algo.Limit, len(s.Limits))
+	for i, l := range s.Limits {
+		limits[i] = l.Limit
+		limits[i].Algorithm, _ = algo.ParseAlgorithm(l.Algorithm)
+	}
+	terms := algo.Terms{Overrides: s.Overrides}
+	if s.Penalty {
+		terms.Penalty = &algo.Penalty{After: 5, WithinMicros: 60e6, ForMicros: []int64{300e6, 3600e6}}
+	}
+	r, nonce := newRule(s.Name, terms, limits...), int64(0)
+	s.check = func(id string) []call {
+		if limits[0].Algorithm == algo.Concurrency && s.Charges > 0 {
+			nonce++ // each takes another slot
+		}
+		return []call{r.decide(id, nonce, 1, !s.Denied)}
+	}
+	switch l := limits[0]; {
+	case s.Denied:
+		s.prime = func(id string) []call { return []call{r.decide(id, 0, l.Units, true)} }
+	case s.Filled:
+		s.prime = func(id string) []call {
+			size := l.WindowMicros / l.SubWindows
+			newest := time.Now().UnixMicro()/size*size - size
+			state := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(newest)))
+			for range l.SubWindows + 1 {
+				state = binary.LittleEndian.AppendUint32(state, 1)
+			}
+			return []call{command("SET", r.keys(id)[0], string(state))}
+		}
+	case s.Held > 0:
+		s.prime = func(id string) (calls []call) {
+			for nonce := range s.Held {
+				calls = append(calls, r.decide(id, nonce+1, 1, true))
+			}
+			return calls
+		}
+		s.check = func(id string) []call {
+			release := []any{firstNonce, 1}
+			return []call{r.decide(id, 0, 1, true), evalsha(algo.ReleaseScript().Source, r.keys(id), release, nil)}
+		}
+	case s.Override != "":
+		s.prime = func(id string) []call { return []call{command("SET", r.keys(id)[1], s.Override)} }
+		s.check = func(id string) []call {
+			c := r.decide(id, 0, 1, true)
+			c.command = append(c.command, s.Override)
+			return []call{c}
+		}
+	case s.Apart:
+		s.check = func(id string) (calls []call) {
+			for _, l := range limits {
+				calls = append(calls, newRule(s.Name, terms, l).decide(id, 0, 1, true))
+			}
+			return calls
+		}
+	}
+}
+
+// base is the unit of all figures.
+var base = subject{Name: "EVALSHA 'return 1'", check: func(id string) []call {
+	return []call{evalsha("return 1", []string{"rl:{base|" + id + "}:none:1s"}, nil, nil)}
+}}
+
+// peers are what others would call: a script, and commands without one.
+func peers() []subject {
+	return []subject{redisRate(), {Name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {
+		return []call{command("INCRBY", "domain_key_"+id, "1"), command("EXPIRE", "domain_key_"+id, "3600")}
+	}}}
+}
+
+// recorder is a Redis that learns the script and the arguments of the peer's calls.
+type recorder struct {
+	redis.Cmdable
+
+	script string
+	args   []any
+}
+
+// EvalSha knows no script, so that the peer sends it.
+func (r *recorder) EvalSha(context.Context, string, []string, ...any) *redis.Cmd {
+	return redis.NewCmdResult(nil, redis.ErrNoScript)
+}
+
+// Eval keeps the script.
+func (r *recorder) Eval(_ context.Context, script string, _ []string, args ...any) *redis.Cmd {
+	r.script, r.args = script, args
+	return redis.NewCmdResult(nil, redis.ErrNoScript)
+}
+
+// redisRate calls the script of redis_rate v10, the usual GCRA of Go programs on Redis, as its Allow does, for
+// 1000 a second. https://github.com/go-redis/redis_rate
+func redisRate() subject {
+	var r recorder
+	_, _ = redis_rate.NewLimiter(&r).Allow(context.Background(), "", redis_rate.Limit{
+		Rate: 1000, Burst: 1_000_000, Period: time.Second,
+	})
+	admitted := func(reply *redis.Cmd) error {
+		if values, _ := reply.Slice(); len(values) == 0 || values[0] != int64(1) {
+			return fmt.Errorf("its reply is %v (want 1 first)", values)
+		}
+		return nil
+	}
+	return subject{Name: "redis_rate v10", check: func(id string) []call {
+		key := "rl:{redisrat|" + id + "}:gcra:1s" // as long as ours: it is the scripts that are compared
+		return []call{evalsha(r.script, []string{key}, r.args, admitted)}
+	}}
 }
 
 // call is one command.
@@ -35,12 +177,12 @@ type call struct {
 func command(words ...any) call { return call{command: words} }
 
 // evalsha calls a script.
-func evalsha(source string, keys, args []string, accept func(*redis.Cmd) error) call {
+func evalsha(source string, keys []string, args []any, accept func(*redis.Cmd) error) call {
 	words := []any{"EVALSHA", redis.NewScript(source).Hash(), len(keys)}
-	for _, word := range slices.Concat(keys, args) {
-		words = append(words, word)
+	for _, key := range keys {
+		words = append(words, key)
 	}
-	return call{words, source, keys, accept}
+	return call{append(words, args...), source, keys, accept}
 }
 
 // rule is a policy with keys of its own.
@@ -75,9 +217,14 @@ const firstNonce = int64(1) << 62
 
 // decide is a check that the limits must admit, or reject.
 func (r rule) decide(id string, nonce, cost int64, allowed bool) call {
-	args := r.CheckArgs(firstNonce+nonce, algo.Over{}, r.Each(cost))
+	var args []any
+	for _, arg := range r.CheckArgs(firstNonce+nonce, algo.Over{}, r.Each(cost)) {
+		args = append(args, arg)
+	}
 	if penalty := r.Terms().Penalty; penalty != nil {
-		args = append(append(args, penalty.Args()...), "")
+		for _, arg := range append(penalty.Args(), "") {
+			args = append(args, arg)
+		}
 	}
 	return evalsha(r.Script().Source, r.keys(id), args, func(reply *redis.Cmd) error {
 		values, err := reply.Int64Slice()
@@ -90,253 +237,4 @@ func (r rule) decide(id string, nonce, cost int64, allowed bool) call {
 		}
 		return err
 	})
-}
-
-const (
-	second = 1e6 // us
-	minute = 60 * second
-	hour   = 60 * minute
-	day    = 24 * hour
-
-	// A busy key: it holds a state at any time, and never uses it up.
-	busy     = 1000 // units a second
-	bigBurst = 1_000_000
-	plenty   = 100_000_000
-)
-
-// base is the unit of all figures.
-var base = subject{name: "EVALSHA 'return 1'", check: func(id string) []call {
-	return []call{evalsha("return 1", []string{"rl:{base|" + id + "}:none:1s"}, nil, nil)}
-}}
-
-func bucket(a algo.Algorithm, window int64) algo.Limit {
-	return algo.Limit{Algorithm: a, Units: busy * window / second, WindowMicros: window, Burst: bigBurst}
-}
-
-// with is a limit with a change.
-func with(l algo.Limit, change func(*algo.Limit)) algo.Limit {
-	change(&l)
-	return l
-}
-
-func queued(l *algo.Limit)    { l.Queue, l.MaxDelayMicros = true, hour }
-func stepped(l *algo.Limit)   { l.Steps = true }
-func fromFirst(l *algo.Limit) { l.FromFirstRequest = true }
-
-var (
-	gcra    = bucket(algo.GCRA, second)
-	fixed   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour}
-	daily   = algo.Limit{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: day}
-	counter = algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour}
-	short   = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: second / 100}
-	long    = algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: day}
-	inUse   = algo.Limit{Algorithm: algo.Concurrency, Units: plenty, TTLMicros: hour}
-	penalty = &algo.Penalty{After: 5, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}}
-)
-
-// planned are the limits that docs/sizing.md plans with.
-func planned() []subject {
-	return []subject{
-		allowing("fixed_window", daily),
-		allowing("gcra", gcra),
-		allowing("sliding_window_counter", counter),
-		allowing("two limits in one rule", gcra, counter),
-		allowing("three limits in one rule", gcra, counter, daily),
-		denying("denied: gcra", usedUp(algo.GCRA)),
-	}
-}
-
-// subjects are each algorithm and variant alone, the peer, limits under terms,
-// denials, and several limits in one call and in as many.
-func subjects() []subject {
-	all := []subject{
-		allowing("fixed_window", fixed),
-		allowing("fixed_window, first_request", with(fixed, fromFirst)),
-		counting("sliding_window_counter", hour, 1),
-		counting("sliding_window_counter, 10 sub_windows", 100*second, 10),
-		counting("sliding_window_counter, 60 sub_windows", 600*second, 60),
-		allowing("sliding_window_log, 10 ms", short),
-		allowing("token_bucket", bucket(algo.TokenBucket, second)),
-		allowing("leaky_bucket", bucket(algo.LeakyBucket, second)),
-		allowing("leaky_bucket, queue", with(bucket(algo.LeakyBucket, second), queued)),
-		allowing("token_bucket, refill step", with(bucket(algo.TokenBucket, second), stepped)),
-		allowing("gcra, queue", with(gcra, queued)),
-		allowing("gcra", gcra),
-		redisRate(),
-		{name: "INCRBY, EXPIRE: two commands, no script", check: func(id string) []call {
-			return []call{command("INCRBY", "domain_key_"+id, "1"), command("EXPIRE", "domain_key_"+id, "3600")}
-		}},
-		slots("concurrency, take and give back, 20 held", 20),
-		termed("gcra, overrides", algo.Terms{Overrides: true}, gcra),
-		overridden("gcra, an override that is known", "tier:pro"),
-		termed("gcra, penalty", algo.Terms{Penalty: penalty}, gcra),
-		denying("denied: fixed_window, first_request", with(usedUp(algo.FixedWindow), fromFirst)),
-		denying("denied: concurrency", algo.Limit{Algorithm: algo.Concurrency, Units: 1, TTLMicros: hour}),
-		denying("denied: sliding_window_log", algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 16, WindowMicros: day}),
-	}
-	for _, a := range []algo.Algorithm{
-		algo.FixedWindow, algo.SlidingWindowCounter, algo.TokenBucket, algo.LeakyBucket, algo.GCRA,
-	} {
-		all = append(all, denying("denied: "+a.String(), usedUp(a)))
-	}
-	const apart = "gcra, 3 limits in 3 calls"
-	three := []algo.Limit{gcra, bucket(algo.GCRA, minute), bucket(algo.GCRA, hour)}
-	return append(all, allowing("gcra, 3 limits in one call", three...),
-		subject{name: apart, check: func(id string) (calls []call) {
-			for _, l := range three {
-				calls = append(calls, allowing(apart, l).check(id)...)
-			}
-			return calls
-		}})
-}
-
-// sizes are subjects whose states differ in size.
-func sizes() []subject {
-	// What has refilled leaves nothing behind: a unit takes 86 s here.
-	slow := func(a algo.Algorithm) algo.Limit {
-		return algo.Limit{Algorithm: a, Units: 1000, Burst: 1000, WindowMicros: day}
-	}
-	all := []subject{
-		allowing("fixed_window", fixed),
-		allowing("fixed_window, first_request", with(fixed, fromFirst)),
-		counting("sliding_window_counter, 1 sub_windows", hour, 1),
-		counting("sliding_window_counter, 60 sub_windows", hour, 60),
-		allowing("token_bucket", slow(algo.TokenBucket)),
-		allowing("leaky_bucket", slow(algo.LeakyBucket)),
-		allowing("gcra", slow(algo.GCRA)),
-		allowing("token_bucket, refill step", with(slow(algo.TokenBucket), stepped)),
-		allowing("leaky_bucket, queue", with(slow(algo.LeakyBucket), queued)),
-		allowing("gcra, queue", with(slow(algo.GCRA), queued)),
-	}
-	for i := range all {
-		all[i].charges = 1
-	}
-	for _, n := range []int{1, 128, 1000} {
-		name := fmt.Sprintf("concurrency, %d in flight", n)
-		r, nonce := newRule(name, algo.Terms{}, inUse), int64(0)
-		log := allowing(fmt.Sprintf("sliding_window_log, %d entries", n), long)
-		log.charges = n
-		all = append(all, log, subject{name: name, charges: n, check: func(id string) []call {
-			nonce++
-			return []call{r.decide(id, nonce, 1, true)}
-		}})
-	}
-	return all
-}
-
-// allowing is a rule of limits that admit what is measured.
-func allowing(name string, limits ...algo.Limit) subject {
-	return termed(name, algo.Terms{}, limits...)
-}
-
-// termed is allowing with terms.
-func termed(name string, terms algo.Terms, limits ...algo.Limit) subject {
-	r := newRule(name, terms, limits...)
-	return subject{name: name, check: func(id string) []call { return []call{r.decide(id, 0, 1, true)} }}
-}
-
-// usedUp is one unit a day.
-func usedUp(a algo.Algorithm) algo.Limit {
-	return algo.Limit{Algorithm: a, Units: 1, WindowMicros: day}
-}
-
-// denying is a rule of one limit that is used up, for a day.
-func denying(name string, l algo.Limit) subject {
-	r := newRule(name, algo.Terms{}, l)
-	return subject{
-		name:  name,
-		prime: func(id string) []call { return []call{r.decide(id, 0, l.Units, true)} },
-		check: func(id string) []call { return []call{r.decide(id, 0, 1, false)} },
-	}
-}
-
-// counting is a sliding window counter whose earlier sub-windows hold counts.
-func counting(name string, window, subWindows int64) subject {
-	l := algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: window, SubWindows: subWindows}
-	s, r := allowing(name, l), newRule(name, algo.Terms{}, l)
-	s.prime = func(id string) []call {
-		size := window / subWindows
-		newest := time.Now().UnixMicro()/size*size - size
-		state := binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(newest)))
-		for range subWindows + 1 {
-			state = binary.LittleEndian.AppendUint32(state, 1)
-		}
-		return []call{command("SET", r.keys(id)[0], string(state))}
-	}
-	return s
-}
-
-// slots takes a slot and gives it back, while so many others are held.
-func slots(name string, held int64) subject {
-	r := newRule(name, algo.Terms{}, inUse)
-	return subject{
-		name: name,
-		prime: func(id string) (calls []call) {
-			for nonce := range held {
-				calls = append(calls, r.decide(id, nonce+1, 1, true))
-			}
-			return calls
-		},
-		check: func(id string) []call {
-			release := []string{fmt.Sprint(firstNonce), "1"}
-			return []call{r.decide(id, 0, 1, true), evalsha(algo.ReleaseScript().Source, r.keys(id), release, nil)}
-		},
-	}
-}
-
-// overridden is a rule whose checks are made for the override that is set.
-func overridden(name, value string) subject {
-	r := newRule(name, algo.Terms{Overrides: true}, gcra)
-	return subject{
-		name:  name,
-		prime: func(id string) []call { return []call{command("SET", r.keys(id)[1], value)} },
-		check: func(id string) []call {
-			c := r.decide(id, 0, 1, true)
-			c.command = append(c.command, value)
-			return []call{c}
-		},
-	}
-}
-
-// recorder is a Redis that learns the script and the arguments of the peer's calls.
-type recorder struct {
-	redis.Cmdable
-
-	script string
-	args   []string
-}
-
-// EvalSha knows no script, so that the peer sends it.
-func (r *recorder) EvalSha(ctx context.Context, _ string, _ []string, _ ...any) *redis.Cmd {
-	reply := redis.NewCmd(ctx)
-	reply.SetErr(redis.ErrNoScript)
-	return reply
-}
-
-// Eval keeps the script.
-func (r *recorder) Eval(ctx context.Context, script string, _ []string, args ...any) *redis.Cmd {
-	r.script, r.args = script, nil
-	for _, arg := range args {
-		r.args = append(r.args, fmt.Sprint(arg))
-	}
-	return r.EvalSha(ctx, "", nil)
-}
-
-// redisRate calls the script of redis_rate v10, the usual GCRA of Go programs on Redis, as its Allow does, for
-// 1000 a second. https://github.com/go-redis/redis_rate
-func redisRate() subject {
-	var r recorder
-	_, _ = redis_rate.NewLimiter(&r).Allow(context.Background(), "", redis_rate.Limit{
-		Rate: busy, Burst: bigBurst, Period: second * 1000,
-	})
-	admitted := func(reply *redis.Cmd) error {
-		if values, _ := reply.Slice(); len(values) == 0 || values[0] != int64(1) {
-			return fmt.Errorf("its reply is %v (want 1 first)", values)
-		}
-		return nil
-	}
-	return subject{name: "redis_rate v10", check: func(id string) []call {
-		key := "rl:{redisrat|" + id + "}:gcra:1s" // as long as ours: it is the scripts that are compared
-		return []call{evalsha(r.script, []string{key}, r.args, admitted)}
-	}}
 }

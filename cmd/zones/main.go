@@ -101,9 +101,8 @@ type header struct {
 
 // localType is a kind of local time: RFC 9636, section 3.2.
 type localType struct {
-	Offset     int32
-	IsDaylight byte
-	Name       byte
+	Offset int32
+	_      [2]byte // whether it is daylight saving time, and its name
 }
 
 // parse reads a TZif file: its second part, with the footer.
@@ -120,9 +119,7 @@ func parse(name string, text []byte) (z zone, err error) {
 		}
 		if secondsBytes > 0 {
 			skip := int64(h.Time)*5 + int64(h.Type)*6 + int64(h.Char) + int64(h.Leap)*8 + int64(h.Standard) + int64(h.UT)
-			if _, err := r.Seek(skip, io.SeekCurrent); err != nil {
-				return z, err
-			}
+			_, _ = r.Seek(skip, io.SeekCurrent) // beyond its end, too
 		}
 	}
 	times, kinds, types := make([]int64, h.Time), make([]byte, h.Time), make([]localType, h.Type)

@@ -25,6 +25,9 @@ var budgets = []budget{
 	{dir: "plugin/decide", lines: 2960, files: 24},
 	{dir: "plugin/redis", lines: 2360, files: 17},
 	{dir: "cmd/sluice", lines: 11600},
+	{dir: "cmd/demo", lines: 155},
+	{dir: "cmd/luabench", lines: 645},
+	{dir: "cmd/zones", lines: 235},
 	{dir: "bench", lines: 1700},
 	{dir: ".", tests: true, lines: 55700},
 }

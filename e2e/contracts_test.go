@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -73,28 +71,30 @@ func TestContractThatChangesTwice(t *testing.T) {
 // time, are no failure of Redis: the limits of everybody else stay exact.
 func TestContractThatNeverRests(t *testing.T) {
 	t.Parallel()
-	onEachRedis(t, contractRules, func(t *testing.T, e *twoEnvoys) {
-		done, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			values := []string{"tier:pro", "tier:staff", "x2", "limits:c=5", "free", "nonsense"}
-			for i := 0; ; i++ {
-				select {
-				case <-done:
-					return
-				default:
-					e.client.Set(ctx, "rl:{c|restless}:override", values[i%len(values)], 0)
-					if i%50 == 0 {
-						e.client.ScriptFlush(ctx)
-					}
+	cluster := redistest.StartCluster(t, 3)
+	client, opts := cluster.Client(), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster}
+	one, two := start(t, contractRules, opts), start(t, contractRules, opts)
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		values := []string{"tier:pro", "tier:staff", "x2", "limits:c=5", "free", "nonsense"}
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				client.Set(ctx, "rl:{c|restless}:override", values[i%len(values)], 0)
+				if i%50 == 0 {
+					client.ScriptFlush(ctx)
 				}
 			}
-		}()
-		burst(t, 1000, 20, e.urls("/c?u=restless"))
-		expectTally(t, "somebody else", burst(t, 200, 20, e.urls("/d?u=other")), tally{200: 5, 429: 195})
-		close(done)
-		<-stopped
-	})
+		}
+	}()
+	burst(t, 1000, 20, []string{one.URL + "/c?u=restless", two.URL + "/c?u=restless"})
+	got := burst(t, 200, 20, []string{one.URL + "/d?u=other", two.URL + "/d?u=other"})
+	expectTally(t, "somebody else", got, tally{200: 5, 429: 195})
+	close(done)
+	<-stopped
 }
 
 // contract sets what an operator would.
@@ -126,38 +126,4 @@ func TestContractOfClientsWhoLeave(t *testing.T) {
 	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"requests";r=49;`) {
 		t.Errorf("RateLimit is %s, want 49 requests left", got)
 	}
-}
-
-// twoEnvoys are two Envoys of two workers each on one Redis.
-type twoEnvoys struct {
-	t      *testing.T
-	client redis.UniversalClient
-	both   [2]*setting
-}
-
-// onEachRedis runs a test on a Redis, and on a Redis Cluster behind redis_proxy.
-func onEachRedis(t *testing.T, plugin string, test func(t *testing.T, e *twoEnvoys)) {
-	t.Helper()
-	t.Run("one Redis", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.Start(t)
-		e := &twoEnvoys{t: t, client: server.Client()}
-		for i := range e.both {
-			e.both[i] = start(t, plugin, envoytest.Options{Redis: []string{server.Addr}, Workers: 2})
-		}
-		test(t, e)
-	})
-	t.Run("Redis Cluster", func(t *testing.T) {
-		t.Parallel()
-		cluster := redistest.StartCluster(t, 3)
-		e := &twoEnvoys{t: t, client: cluster.Client()}
-		for i := range e.both {
-			e.both[i] = start(t, plugin, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Workers: 2})
-		}
-		test(t, e)
-	})
-}
-
-func (e *twoEnvoys) urls(path string) []string {
-	return []string{e.both[0].URL + path, e.both[1].URL + path}
 }

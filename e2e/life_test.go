@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -18,46 +17,6 @@ func remaining(t *testing.T, url string, headers ...string) string {
 	r := get(t, url, append(headers, "x-cost: 0")...)
 	testenv.Same(t, "the status of a request of cost 0", r.status, http.StatusOK)
 	return r.header.Get("x-ratelimit-remaining")
-}
-
-// TestCostZeroOverALoweredLimit: a limit is lowered below what was used of it.
-// Cost 0 still reports, and any other cost is rejected.
-func TestCostZeroOverALoweredLimit(t *testing.T) {
-	t.Parallel()
-	config := func(limit int) string {
-		rules := ""
-		for name, algorithm := range algorithms {
-			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "cost": {"header": "x-cost", "default": 1, "max": 9},
-				"limits": [{%s, "limit": %d, %s}]}`, name, name, algorithm, limit, long)
-		}
-		return `{` + patient + `"rules": [` + strings.TrimPrefix(rules, ", ") + `]}`
-	}
-	s := start(t, config(10), envoytest.Options{Dynamic: true})
-	for name := range algorithms {
-		get(t, s.URL+"/"+name, "x-cost: 8")
-	}
-	if !s.Reload(config(3), nil) {
-		t.Fatal("refused")
-	}
-	for name := range algorithms {
-		awaitLimitAt(t, s.URL+"/"+name, "3")
-		t.Run(name, func(t *testing.T) {
-			testenv.Same(t, "remaining", remaining(t, s.URL+"/"+name), "0")
-			testenv.Same(t, "cost 1: status", get(t, s.URL+"/"+name).status, http.StatusTooManyRequests)
-		})
-	}
-}
-
-// awaitLimitAt returns when answers at a URL, at cost 0, tell of a limit.
-func awaitLimitAt(t *testing.T, url, limit string) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		shared.CloseIdleConnections() // one that is kept open belongs to the old listener
-		if got := get(t, url, "x-cost: 0").header.Get("x-ratelimit-limit"); got != limit {
-			return fmt.Errorf("limit %q, want %s", got, limit)
-		}
-		return nil
-	})
 }
 
 // TestInternalRedirectIsChargedOnce: Envoy follows an upstream's redirect itself.

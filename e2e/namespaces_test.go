@@ -34,7 +34,8 @@ func TestUserOfEachNamespace(t *testing.T) {
 		Beside: map[string]string{"blue": config("blue", "blue"), "red as blue": config("red", "blue")},
 	})
 	for team, url := range map[string]string{"red": s.URL, "blue": s.Beside["blue"]} {
-		expectTally(t, team, burst(t, 8, 1, []string{url}, "x-user: u"), tally{http.StatusOK: 5, http.StatusTooManyRequests: 3})
+		got := burst(t, 8, 1, []string{url}, "x-user: u")
+		expectTally(t, team, got, tally{http.StatusOK: 5, http.StatusTooManyRequests: 3})
 	}
 	red := redis.NewClient(&redis.Options{
 		Addr: server.Addr, Username: "red", Password: "red-" + password, Protocol: 2, DisableIdentity: true,

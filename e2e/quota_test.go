@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,29 +99,4 @@ func TestCookbookQuota(t *testing.T) {
 		t.Errorf("blocked for %v, want an hour", body.Blocked.Seconds)
 	}
 	testenv.Same(t, "the number of limits of who is blocked", len(body.Limits), 1)
-}
-
-// TestBurstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what
-// would wait too long is told when to come again.
-func TestBurstWaits(t *testing.T) {
-	t.Parallel()
-	d := new(departures)
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
-		{"algorithm": "gcra", "overflow": "queue", "limit": 1, "window": "1s", "burst": 2, "max_wait": "3s"}]}]}`,
-		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
-	begin := time.Now().Add(-queueInterval) // the first two leave at once
-	answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, ctx, ctx})
-	r := get(t, s.URL+"/?9", "x-user: u")
-	testenv.Same(t, "the sixth: status", r.status, http.StatusTooManyRequests)
-	testenv.Same(t, "the sixth: remaining", r.header.Get("x-ratelimit-remaining"), "0")
-	testenv.Same(t, "the sixth: retry-after", r.header.Get("retry-after"), "1")
-	for i, answer := range answers {
-		if err := <-answer; err != nil {
-			t.Errorf("request %d: %v", i, err)
-		}
-	}
-	if len(d.names) > 2 {
-		slices.Sort(d.names[:2]) // two workers may let the first two go in any order
-	}
-	expectEven(t, d, begin, "0", "1", "2", "3", "4")
 }

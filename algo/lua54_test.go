@@ -3,7 +3,6 @@ package algo
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -22,10 +21,7 @@ type lua54 struct {
 
 func newLua54(t *testing.T) *lua54 {
 	t.Helper()
-	stand, err := os.ReadFile("testdata/redis.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stand := testenv.Read(t, "testdata/redis.lua")
 	l := &lua54{loaded: map[string]bool{}}
 	l.program.Write(stand)
 	return l

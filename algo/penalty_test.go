@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -221,10 +220,7 @@ type penaltyVector struct {
 // TestPenaltyVectors tells whole stories, on Redis and in Go, to the microsecond.
 func TestPenaltyVectors(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/penalties.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "testdata/penalties.json")
 	var vectors []penaltyVector
 	if err := json.Unmarshal(text, &vectors); err != nil {
 		t.Fatal(err)

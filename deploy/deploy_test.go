@@ -19,10 +19,7 @@ import (
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, name)
 	return string(text)
 }
 
@@ -135,10 +132,7 @@ func TestNoImageFromElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testenv.Read(t, name)
 			for _, found := range image.FindAllStringSubmatch(string(text), -1) {
 				seen++
 				testenv.Same(t, name+": that "+found[1]+" is the user's",

@@ -3,8 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,10 +21,7 @@ import (
 // https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
 func documentedACL(t testing.TB) (exact, short []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/operations.md")
 	m := regexp.MustCompile("(?m)^\\| ACL \\| `([^`]+)` \\| [^`]*`([^`]+)`").FindSubmatch(text)
 	if m == nil {
 		t.Fatal("docs/operations.md does not say what a Redis user needs")

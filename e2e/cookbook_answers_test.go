@@ -3,8 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,10 +23,7 @@ var (
 // TestCookbookAnswers sends what the recipes show, one request after the other.
 func TestCookbookAnswers(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	beside, lines := map[string]string{}, map[string]string{}
 	for _, section := range strings.Split(string(page), "\n## ") {
 		heading, recipe, _ := strings.Cut(section, "\n")

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -140,10 +138,7 @@ func TestCookbookMCPEvasions(t *testing.T) {
 // recipeYAML is the first example in YAML below a heading of the cookbook.
 func recipeYAML(t *testing.T, heading string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
 	_, after, _ := strings.Cut(section, "```yaml\n")
 	example, _, ok := strings.Cut(after, "```")

@@ -3,8 +3,6 @@ package e2e
 import (
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,10 +16,7 @@ import (
 // "upstream".
 func cookbookRoutes(t *testing.T, heading, economy string) func(c *envoyconf.Config) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	example := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "\n.*?```yaml\n(.*?)```").FindSubmatch(page)
 	if example == nil {
 		t.Fatalf("no routes under %q", heading)

@@ -10,8 +10,6 @@ import (
 	"io"
 	"math/big"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,10 +22,7 @@ import (
 // cookbook is a recipe of the cookbook, as it stands there.
 func cookbook(t *testing.T, heading string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	example := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "\n.*?```json\n(.*?)```").FindSubmatch(page)
 	if example == nil {
 		t.Fatalf("no example under %q", heading)

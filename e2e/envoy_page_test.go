@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -20,10 +19,7 @@ type envoyPage struct{ filter, cluster, manager, stats, environment any }
 
 func readEnvoyPage(t *testing.T) envoyPage {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "envoy.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/envoy.md")
 	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllSubmatch(text, -1)
 	if len(blocks) != 5 {
 		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(blocks))
@@ -47,10 +43,7 @@ func readEnvoyPage(t *testing.T) envoyPage {
 func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 	t.Parallel()
 	page := readEnvoyPage(t)
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "envoy.yaml")
 	shipped, err := envoyconf.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +82,7 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 // answer so), and what becomes of metrics.
 func TestEnvoyPageWarns(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "envoy.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/envoy.md")
 	_, section, _ := strings.Cut(string(text), "\n## 3. ")
 	settings, rest, _ := strings.Cut(section, "\n## 4. ")
 	labels, _, _ := strings.Cut(rest, "\n## ")

@@ -2,13 +2,13 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // condition is a match of three conditions; %d makes it another text.
@@ -44,10 +44,7 @@ func TestExpressionsLoad(t *testing.T) {
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html.
 func computed(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, fmt.Sprintf("/proc/%d/stat", pid))
 	_, behindName, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(behindName)
 	const utime, stime = 14 - 3, 15 - 3 // behindName begins with field 3

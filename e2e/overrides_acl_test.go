@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +14,7 @@ import (
 // documentedUser has the rights that docs/operations.md gives a user of Redis.
 func documentedUser(t testing.TB, name string) (rights []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/operations.md")
 	_, rest, ok := strings.Cut(string(text), "ACL SETUSER "+name+" on >PASSWORD ")
 	line, _, _ := strings.Cut(rest, "\n")
 	if !ok {
@@ -90,10 +85,7 @@ func TestPeopleSetOverridesOnly(t *testing.T) {
 // end, as docs/operations.md says.
 func TestAuditTrail(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/operations.md")
 	quoted := func(after string) string {
 		_, rest, _ := strings.Cut(string(page), after+" '")
 		value, _, ok := strings.Cut(rest, "'")

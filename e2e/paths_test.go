@@ -3,8 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -122,10 +120,7 @@ func TestTrustedHeaders(t *testing.T) {
 // yamlOf is the first example in YAML of a document.
 func yamlOf(t *testing.T, document string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, document)
 	_, after, _ := strings.Cut(string(text), "```yaml\n")
 	example, _, ok := strings.Cut(after, "```")
 	if !ok {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -18,10 +17,7 @@ import (
 // again.
 func TestTurnItOff(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/runbook.md")
 	blocks := regexp.MustCompile("(?ms)^```sh redis$\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("docs/runbook.md has %d blocks for Redis, want 2: off and on", len(blocks))

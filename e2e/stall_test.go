@@ -127,10 +127,7 @@ func workerCPU(t *testing.T, pid int) (sum time.Duration) {
 		if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
 			continue // another thread, or one that has ended
 		}
-		text, err := os.ReadFile(thread + "/schedstat")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, thread+"/schedstat")
 		var ran time.Duration
 		if _, err := fmt.Sscan(string(text), &ran); err != nil {
 			t.Fatal(err)

@@ -28,10 +28,7 @@ var fenced = regexp.MustCompile("(?ms)^```([a-z ]+)$\n(.*?)^```$")
 
 func readSupportPage(t *testing.T) (p supportPage) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "support.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/support.md")
 	for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
 		switch kind, body := block[1], block[2]; {
 		case kind == "json":

@@ -31,7 +31,8 @@ func TestBodies(t *testing.T) {
 		}
 		_, _ = w.Write(body)
 	}))
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "match": {"path": "/"}, "key": [{"header": "x-user"}], `+oneLimit+`},
+	s := start(t, `{`+patient+`"rules": [
+		{"name": "r", "match": {"path": "/"}, "key": [{"header": "x-user"}], `+oneLimit+`},
 		{"name": "queue", "match": {"path": "/queue"}, "limits": [
 			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "700ms", "burst": 3}]}]}`,
 		envoytest.Options{Upstream: upstream.Addr})

@@ -68,7 +68,8 @@ func TestTrialOfRedis(t *testing.T) {
 	server := redistest.Start(t)
 	beside, addrs := map[string]string{}, map[string]string{}
 	for _, tc := range trials {
-		beside[tc.name] = `{"redis": {"cluster": "` + tc.name + `", "timeout": "10s"}, "rules": [{"name": "r", ` + hundred + `}]}`
+		beside[tc.name] = fmt.Sprintf(`{"redis": {"cluster": %q, "timeout": "10s"}, "rules": [{"name": "r", %s}]}`,
+			tc.name, hundred)
 		if addrs[tc.name] = server.Addr; tc.redis != nil {
 			addrs[tc.name] = tc.redis(t)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -249,9 +248,6 @@ func (i *instance) arm() {
 // readFile is the text of a file.
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, name)
 	return string(text)
 }

@@ -23,10 +23,7 @@ func last(t *testing.T) *results {
 // read is a file of the repository.
 func read(t *testing.T, root, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, filepath.Join(root, name))
 	return string(text)
 }
 

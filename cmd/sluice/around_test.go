@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/base64"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,10 +17,7 @@ import (
 // "file" is a whole file. INLINE is the bridge's code in it. With -rewrite the answers are written anew.
 func TestAround(t *testing.T) {
 	t.Parallel()
-	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := testenv.File(t, "envoy.yaml")
 	inline := "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
 	datadriven.RunTest(t, "testdata/around.txt", func(t *testing.T, d *datadriven.TestData) string {
 		text := strings.ReplaceAll(d.Input, "INLINE", inline)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,10 +12,7 @@ import (
 // TestChooseANumber runs the commands of docs/choose-a-number.md on a log of 1,000 customers.
 func TestChooseANumber(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/choose-a-number.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/choose-a-number.md")
 	blocks := func(language string) (all []string) {
 		for _, m := range regexp.MustCompile("(?ms)^```"+language+"$\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
 			all = append(all, m[1])

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,10 +21,7 @@ import (
 // its flags.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cli.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/cli.md")
 	page := string(text)
 	root := rootCommand(new(console.Console))
 	flags := 0
@@ -56,10 +52,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 // and figures.
 func TestCapacityTable(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/sizing.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/sizing.md")
 	var one, two, three []float64 // us a check: with 100 connections, with 1,000, in batches
 	var table [][]float64
 	for line := range strings.Lines(string(text)) {
@@ -99,10 +92,7 @@ var example = regexp.MustCompile("(?ms)^### Example: ([^\n]+)\n(.*?)^```json\n(.
 // TestMigrationExamples converts what docs/migration.md shows, and wants what it shows.
 func TestMigrationExamples(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/migration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/migration.md")
 	files := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	examples := example.FindAllSubmatch(page, -1)
 	if len(examples) != strings.Count(string(page), "### Example: ") || len(examples) < 4 {
@@ -154,10 +144,7 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 	examples := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, page)
 		for i, block := range strings.Split(string(text), "```") {
 			head, body, _ := strings.Cut(block, "\n")
 			fenced := i%2 == 1 && slices.Contains([]string{"json", "yaml"}, head)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,10 +23,7 @@ const guarded = `{"redis": {"cluster": "redis", "username": "sluice", "password_
 // envoyACL is the user that docs/operations.md gives Envoy.
 func envoyACL(t *testing.T, prefix string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/operations.md")
 	_, line, _ := strings.Cut(string(page), "ACL SETUSER sluice on >PASSWORD ")
 	line, _, _ = strings.Cut(line, "\n")
 	rules := "on >secret " + strings.ReplaceAll(line, "~rl:", "~"+prefix+":")
@@ -224,10 +219,7 @@ func TestDoctorComparesFile(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	host, port, _ := strings.Cut(server.Addr, ":")
-	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := testenv.File(t, "envoy.yaml")
 	const there = "address: 127.0.0.1, port_value: 6379"
 	testenv.Same(t, "how often envoy.yaml has "+there, strings.Count(string(shipped), there), 1)
 	for name, c := range map[string]struct{ address, config, found string }{

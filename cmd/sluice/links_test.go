@@ -44,10 +44,7 @@ func TestLinks(t *testing.T) {
 func TestReleaseLinks(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := testenv.Read(t, filepath.Join(root, "Makefile"))
 	list := regexp.MustCompile(`(?m)^release_files := (.*)$`).FindSubmatch(makefile)
 	if list == nil {
 		t.Fatal("the Makefile does not say what a release holds")
@@ -206,9 +203,6 @@ func TestFieldsHaveAnchors(t *testing.T) {
 // prose is a page without its blocks of code.
 func prose(t *testing.T, page string) string {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, page)
 	return code.ReplaceAllString(string(text), "")
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +18,7 @@ import (
 // manifests are the objects of deploy/webhook by their kinds.
 func manifests(t *testing.T) map[string]*yaml.Node {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "deploy/webhook/webhook.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "deploy/webhook/webhook.yaml")
 	all := map[string]*yaml.Node{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {

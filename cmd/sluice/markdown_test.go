@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,10 +73,7 @@ func names(of *regexp.Regexp, text string) (all []string) {
 func TestPlaygroundLinks(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(testenv.Root(t), "docs/playground/index.html")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, page)
 	all := names(href, string(text))
 	for _, target := range all {
 		if err := follow(t, page, target); err != nil {

@@ -64,10 +64,7 @@ func packagesOf(t *testing.T, root string) (code map[string]string, base map[str
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testenv.Read(t, file)
 			code[filepath.Base(filepath.Dir(file))] += string(text)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,10 +19,7 @@ type pageExample struct {
 // readExample finds the first command and output after a heading of docs/cli.md.
 func readExample(t *testing.T, heading string) pageExample {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cli.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cli.md")
 	found := regexp.MustCompile("(?s)\n" + regexp.QuoteMeta(heading) +
 		"\n.*?```sh\nsluice (.*?)\n```.*?```text\n(.*?)```").FindSubmatch(page)
 	if found == nil {
@@ -57,10 +53,7 @@ const mistaken = `{"rules": [
 
 func TestValidateExample(t *testing.T) {
 	t.Parallel()
-	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := testenv.File(t, "envoy.yaml")
 	broken := strings.NewReplacer(`"cluster": "redis"`, `"cluster": "cache"`, "use_remote_address: true",
 		"use_remote_address: false")
 	files := map[string]string{
@@ -81,10 +74,7 @@ func TestValidateExample(t *testing.T) {
 // block is the first block of the page's text that begins with a line, after a heading.
 func block(t *testing.T, heading, begin string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cli.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cli.md")
 	_, after, _ := strings.Cut(string(page), "\n"+heading)
 	_, after, _ = strings.Cut(after, "\n```"+begin+"\n")
 	text, _, found := strings.Cut(after, "```")
@@ -141,10 +131,7 @@ http_filters:
 // TestEveryOutputIsHeld counts what docs/cli.md shows. Whoever adds to it adds a test that holds it.
 func TestEveryOutputIsHeld(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cli.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cli.md")
 	held := map[string]string{ // by the heading
 		"## validate":          "TestValidateExample",
 		"## convert":           "TestConvertExample",

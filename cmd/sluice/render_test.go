@@ -67,10 +67,7 @@ func TestEnvoyAccepts(t *testing.T) {
 // the resources of Kubernetes.
 func TestCookbookForms(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	forms := regexp.MustCompile("(?ms)^```sh forms\n(.*?)^```").FindSubmatch(page)
 	recipes := regexp.MustCompile("(?ms)^```json\n(.*?)^```").FindAllSubmatch(page, -1)
 	if forms == nil || len(recipes) < 20 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -17,10 +16,7 @@ import (
 func TestSimulateExample(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
-	page, err := os.ReadFile(filepath.Join(root, "docs/cli.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.Read(t, filepath.Join(root, "docs/cli.md"))
 	found := regexp.MustCompile("(?s)\n## simulate\n```sh\nsluice " +
 		"([^\n]*)\\\\\n([^\n]*)\n.*?```text\n(.*?)```").FindSubmatch(page)
 	if found == nil {
@@ -41,10 +37,7 @@ func TestSimulateExample(t *testing.T) {
 // TestSimulatedOutages: an outage with the defaults goes as docs/operations.md says.
 func TestSimulatedOutages(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/operations.md")
 	row := regexp.MustCompile("(?m)^\\| `(--redis-[a-z]+) 10s-([0-9]+)s` \\| ([0-9,]+) \\| ([0-9.]+) s \\|$")
 	rows := row.FindAllStringSubmatch(string(page), -1)
 	testenv.Same(t, "the number of outages", len(rows), 4)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -182,10 +181,7 @@ func TestOverridesAndPenalties(t *testing.T) {
 // TestTLSAndACL is a user of Redis who may do what docs/cli.md says, and no more.
 func TestTLSAndACL(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(testenv.Root(t) + "/docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.Read(t, testenv.Root(t)+"/docs/cli.md")
 	_, rest, _ := strings.Cut(string(page), "ACL SETUSER ")
 	line, _, ok := strings.Cut(rest, "\n")
 	if !ok {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -53,10 +52,7 @@ func TestShippedValues(t *testing.T) {
 	}
 	configurations := 0
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, name)
 		var values struct{ Config map[string]any }
 		if err := yaml.Unmarshal(text, &values); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -90,10 +86,7 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testenv.Read(t, page)
 			for _, block := range wholeExample.FindAllStringSubmatch(string(text), -1) {
 				args := []string{"validate", "-"}
 				if block[1] == "yaml" {

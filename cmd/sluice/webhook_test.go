@@ -291,10 +291,7 @@ func TestWebhookCertificate(t *testing.T) {
 	first := serial()
 	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
 	replace := func(from, to string) {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, from)
 		if err := os.WriteFile(to, text, 0o600); err != nil {
 			t.Fatal(err)
 		}

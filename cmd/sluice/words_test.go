@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,10 +47,7 @@ func TestWords(t *testing.T) {
 			t.Fatalf("%s: %d pages, %v", pattern, len(files), err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testenv.Read(t, file)
 			page, words := strings.TrimPrefix(file, root+"/"), countWords(string(text))
 			most := wordsOf[page]
 			if most == 0 {
@@ -67,10 +63,7 @@ func TestWords(t *testing.T) {
 // TestChangelogEntries counts the words of each release's entry: what a user must know of it.
 func TestChangelogEntries(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "CHANGELOG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "CHANGELOG.md")
 	entries := strings.Split(string(text), "\n## ")[1:]
 	testenv.Within(t, "the number of entries", len(entries), 1, 100)
 	for _, entry := range entries {

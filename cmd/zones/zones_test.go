@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 )
 
@@ -28,10 +29,7 @@ func TestMadeByThisCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("../../plugin/calendar/zones.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Read(t, "../../plugin/calendar/zones.bin")
 	if release == calendar.Release() && !bytes.Equal(got, want) {
 		t.Errorf(`%d bytes, and zones.bin has %d ("make zones")`, len(got), len(want))
 	}

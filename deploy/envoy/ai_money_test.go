@@ -3,8 +3,6 @@ package envoy_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,10 +38,7 @@ func (g *aiGateway) awaitSpent(t *testing.T, want int64) {
 // the prices of its model. Cached tokens cost less.
 func TestAIMoney(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "cookbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/cookbook.md")
 	recipe := regexp.MustCompile("(?s)\n## LLM budgets in money\n.*?```json\n(.*?)```").FindStringSubmatch(string(page))
 	if recipe == nil {
 		t.Fatal("the cookbook has no budgets in money")

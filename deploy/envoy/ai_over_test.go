@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,10 +17,7 @@ import (
 // costs nothing of them.
 func TestAISmallModel(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "ai.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/ai.md")
 	part := regexp.MustCompile("(?s)A cheaper model in place of a 429.*?(\"over\": .*?)`\\s+in\\s.*?```yaml\n(.*?)```").
 		FindStringSubmatch(string(page))
 	if part == nil {

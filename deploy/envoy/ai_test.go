@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -366,16 +364,10 @@ func TestAIVariants(t *testing.T) {
 // TestAIPage: docs/ai.md shows the rule of ai.yaml.
 func TestAIPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "ai.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/ai.md")
 	_, example, _ := strings.Cut(string(page), "```json rule\n")
 	example, _, _ = strings.Cut(example, "```")
-	text, err := os.ReadFile("ai.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "ai.yaml")
 	c, err := envoyconf.Parse(text)
 	if err != nil {
 		t.Fatal(err)

@@ -33,10 +33,7 @@ func newRepository(t *testing.T, redis string) *repository {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"contracts.yaml", "contracts.csv", "contracts.sh"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, name)
 		r.write(name, string(text))
 		r.contract = map[bool]string{true: string(text), false: r.contract}[name == "contracts.csv"]
 	}

@@ -52,10 +52,7 @@ func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)
 
 func startWorkers(t *testing.T, workers int, file string, env []string, edit func(*envoyconf.Config)) *gateway {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, file)
 	changes := strings.NewReplacer("/etc/envoy/sluice.wasm", testenv.WasmPath(t), asShipped, patient)
 	c, err := envoyconf.Parse([]byte(changes.Replace(string(text))))
 	if err != nil {

@@ -2,7 +2,6 @@ package envoy_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -48,10 +47,7 @@ func startTLS(t *testing.T) (*redistest.Server, func(*envoyconf.Config)) {
 // aclUser is the user of the file's first lines, as arguments of redis-server.
 func aclUser(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("tls-acl.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "tls-acl.yaml")
 	_, rest, _ := strings.Cut(string(text), "ACL SETUSER ")
 	line, _, ok := strings.Cut(rest, "\n")
 	if !ok {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -132,10 +131,7 @@ func left(relay *envoytest.Envoy) error {
 // drain does what the preStop hook of the Deployment does, and waits for what it waits for.
 func drain(t *testing.T, relay *envoytest.Envoy) {
 	t.Helper()
-	template, err := os.ReadFile("../chart/templates/relay-deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := testenv.Read(t, "../chart/templates/relay-deployment.yaml")
 	if !strings.Contains(string(template), "preStop: {httpGet: {path: /drain, port: 9903}}") {
 		t.Fatal("the chart's Deployment has no such preStop hook")
 	}

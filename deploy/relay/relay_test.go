@@ -5,7 +5,6 @@ package relay_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,10 +37,7 @@ const (
 // aclUser is the user of relay.yaml's first lines, as arguments of redis-server.
 func aclUser(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("relay.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "relay.yaml")
 	_, rest, _ := strings.Cut(string(text), "ACL SETUSER ")
 	line, _, ok := strings.Cut(rest, "\n")
 	if !ok {
@@ -127,10 +123,7 @@ func TestShipped(t *testing.T) {
 // TestNoSecret: what the limiter runs with has no password, and no Wasm but the limiter.
 func TestNoSecret(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("limiter.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "limiter.yaml")
 	for _, word := range []string{"PASSWORD", "password", "username", "bridge", "TcpConnectionPoolProto"} {
 		if strings.Contains(string(text), word) {
 			t.Errorf("limiter.yaml has %q", word)

@@ -135,10 +135,7 @@ func TestPasswordOfBefore(t *testing.T) {
 // TestIAM: Envoy takes a relay that logs in by IAM as docs/operations.md shows.
 func TestIAM(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.File(t, "docs/operations.md")
 	_, rest, _ := strings.Cut(string(page), "```yaml\ntyped_extension_protocol_options:\n")
 	block, _, _ := strings.Cut(rest, "```")
 	relay := envoytest.Start(t, envoytest.Options{

@@ -46,10 +46,7 @@ sentinel failover-timeout counters 10000
 // failover makes a relay's cluster that of failover.yaml, for servers without users.
 func failover(t *testing.T, c *envoyconf.Config, servers ...*redistest.Server) {
 	t.Helper()
-	text, err := os.ReadFile("failover.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, "failover.yaml")
 	const cluster = "static_resources/clusters/redis"
 	var addresses []string
 	for _, s := range servers {

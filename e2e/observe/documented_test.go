@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,10 +15,7 @@ import (
 
 func readDocument(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "observability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/observability.md")
 	return string(text)
 }
 

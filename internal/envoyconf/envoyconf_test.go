@@ -2,8 +2,6 @@ package envoyconf_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +12,7 @@ import (
 // shipped is the envoy.yaml that users get.
 func shipped(t *testing.T) *envoyconf.Config {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "envoy.yaml")
 	c, err := envoyconf.Parse(text)
 	if err != nil {
 		t.Fatal(err)

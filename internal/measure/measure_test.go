@@ -49,10 +49,7 @@ func TestSentences(t *testing.T) {
 		if err := (Pages{"a.md": {Sentences: []string{test.sentence}}}).Publish(dir, nil); err != nil {
 			said = err.Error()
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Read(t, path)
 		if said == "" {
 			said = string(text)
 		}

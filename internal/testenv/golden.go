@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -43,11 +42,7 @@ func Renew(t testing.TB, file, made string) {
 // code says.
 func Shows(t testing.TB, page, want string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(t), filepath.FromSlash(page)))
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	if !strings.Contains(string(text), strings.Trim(want, "\n")) {
+	if !strings.Contains(string(File(t, page)), strings.Trim(want, "\n")) {
 		t.Fatalf("%s lacks this:\n%s", page, want)
 	}
 }

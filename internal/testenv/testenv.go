@@ -34,6 +34,22 @@ func Root(t testing.TB) string {
 	}
 }
 
+// Read returns what a file holds.
+func Read(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// File returns what a file of the repository holds, by its path there.
+func File(t testing.TB, name string) []byte {
+	t.Helper()
+	return Read(t, filepath.Join(Root(t), filepath.FromSlash(name)))
+}
+
 // Tool returns the path of a program such as "redis-server": the one that the
 // environment variable of its name names (REDIS_SERVER), else the one in
 // .tools/bin, else the one on PATH.
@@ -63,11 +79,7 @@ func WasmPath(t testing.TB) string {
 // Wasm returns the built plugin.
 func Wasm(t testing.TB) []byte {
 	t.Helper()
-	code, err := os.ReadFile(WasmPath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code
+	return Read(t, WasmPath(t))
 }
 
 // Stride is how many cases of a long list a test advances at a time: 1, or 10 with -short, which

@@ -43,10 +43,7 @@ func guest(t testing.TB, tags string) []byte {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}
-	code, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := testenv.Read(t, file)
 	guests[tags] = code
 	return code
 }

@@ -110,10 +110,7 @@ func (g *gateway) config() string {
 // encoded is a file as the data of a Secret has it.
 func encoded(t *testing.T, dir, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, filepath.Join(dir, name))
 	return base64.StdEncoding.EncodeToString(text)
 }
 

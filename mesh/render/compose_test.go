@@ -47,10 +47,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	envoy := project.Services["envoy"]
-	text, err := os.ReadFile(mounted(t, envoy, "/etc/envoy/envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Read(t, mounted(t, envoy, "/etc/envoy/envoy.yaml"))
 	for _, want := range []string{
 		"address: redis, port_value: 6379", "address: upstream, port_value: 8080",
 		"address: 0.0.0.0, port_value: 10000", "filename: /etc/envoy/sluice.wasm",

@@ -5,8 +5,6 @@ package render
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -97,10 +95,7 @@ func kinds(t *testing.T, text string) map[string]*envoyconf.Config {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, name)
 	return string(text)
 }
 

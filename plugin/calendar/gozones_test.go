@@ -2,12 +2,13 @@ package calendar
 
 import (
 	"archive/zip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // goZones is the directory of the zones that come with Go.
@@ -23,10 +24,7 @@ func releaseOfGo(t *testing.T) (release string, names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile(filepath.Join(dir, "update.bash"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := testenv.Read(t, filepath.Join(dir, "update.bash"))
 	archive, err := zip.OpenReader(filepath.Join(dir, "zoneinfo.zip"))
 	if err != nil {
 		t.Fatal(err)

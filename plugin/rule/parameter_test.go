@@ -3,9 +3,10 @@ package rule
 import (
 	"encoding/json"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const missing = "\x00missing"
@@ -172,10 +173,7 @@ func TestBearerToken(t *testing.T) {
 // testdata/quoted_cookies.py.
 func TestQuotedCookies(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/quoted_cookies.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Read(t, "testdata/quoted_cookies.json")
 	var cases []struct{ Header, Value string }
 	if err := json.Unmarshal(data, &cases); err != nil {
 		t.Fatal(err)

@@ -418,10 +418,7 @@ func TestPictures(t *testing.T) {
 // measured, within 10 %: runs differ by less, and each of them writes that page.
 func TestConstantsAreMeasured(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/algorithms.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.File(t, "docs/algorithms.md")
 	number := regexp.MustCompile(`[0-9.]+`)
 	found := 0
 	for line := range strings.Lines(string(text)) {

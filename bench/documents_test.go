@@ -8,21 +8,15 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// published is the run that the documents show.
-func published(t *testing.T) *report {
-	t.Helper()
-	r, err := readRun(filepath.Join(testenv.Root(t), publishedRun+".json"))
+// TestDocumentsShowThePublishedRun holds tables, figures and chart of the documents to the published
+// results, and to the instructions that are recorded.
+func TestDocumentsShowThePublishedRun(t *testing.T) {
+	t.Parallel()
+	root := testenv.Root(t)
+	r, err := readRun(filepath.Join(root, publishedRun+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
-}
-
-// TestDocumentsShowThePublishedRun holds tables and figures of the documents to the published results,
-// and to the instructions that are recorded.
-func TestDocumentsShowThePublishedRun(t *testing.T) {
-	t.Parallel()
-	root, r := testenv.Root(t), published(t)
 	counts, err := readCounts(root)
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +28,15 @@ func TestDocumentsShowThePublishedRun(t *testing.T) {
 	for name := range changed {
 		t.Errorf("%s does not show the published run (go run . -show results/published.json)", name)
 	}
-	text, err := os.ReadFile(filepath.Join(root, publishedRun+".md"))
+	files, err := r.files(publishedRun, publishedChart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	testenv.Same(t, publishedRun+".md", string(text), show("run", r))
+	for name, want := range files {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if string(text) != want {
+			t.Errorf("%s is not that of the published run (%v)", name, err)
+		}
+	}
+	testenv.WellFormed(t, publishedChart, []byte(files[publishedChart]))
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/internal/measure"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -17,15 +16,11 @@ import (
 func TestPublishedFootprint(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+	page, err := os.ReadFile(filepath.Join(root, footprintPage))
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, block, _ := strings.Cut(read(footprintPage), footprintBegins)
-	block, _, _ = strings.Cut(block, measure.Ends)
+	_, block, _ := strings.Cut(string(page), footprintBegins)
 	head, _, _ := strings.Cut(block, "\n")
 	published := parseTable(block)
 	testenv.Same(t, "rows", len(published), len(proxies))
@@ -34,23 +29,9 @@ func TestPublishedFootprint(t *testing.T) {
 	testenv.Same(t, "documents that show something else", len(changed), 0)
 }
 
-// TestPublishFootprint writes a table into documents, twice, and reads it again.
-func TestPublishFootprint(t *testing.T) {
+// TestFootprint says what a table means, in the page that has it and in those that have a sentence of it.
+func TestFootprint(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	write := func(name, text string) {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(footprintPage, "before\n"+footprintBegins+"old"+measure.Ends+"\nafter\n")
-	for _, name := range summaries {
-		write(name, "It costs 7 MB and 9.9 s of CPU at the start in every proxy.\n")
-	}
 	measured := footprint{
 		{withoutWasm, 4}: {0.06, 66, 14}, {withoutWasm, 8}: {0.06, 68, 16},
 		{anyFilter, 4}: {0.08, 86, 22}, {anyFilter, 8}: {0.09, 92, 27},
@@ -58,32 +39,21 @@ func TestPublishFootprint(t *testing.T) {
 		{throughRelay, 4}: {1.10, 108, 45}, {throughRelay, 8}: {1.11, 113, 49},
 		{threeShared, 4}: {1.15, 113, 49}, {threeApart, 4}: {1.33, 136, 72},
 	}
-	for range 2 {
-		if err := measured.pages("head").Publish(root, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(root, footprintPage))
-	testenv.Same(t, "error", err, nil)
+	pages := measured.pages("head")
+	text := pages[footprintPage].Text
 	for _, want := range []string{
-		"before\n" + footprintBegins + "head\n\n" + tableHead,
-		"| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n", measure.Ends + "\nafter\n",
+		"head\n\n" + tableHead, "| `envoy.yaml` | 4 | 1.11 | 112 | 48 |\n",
 		"46 MB and 1.1 s of CPU, with 4 workers.\n  Through a relay: 42 MB.",
 		"A further worker**: 1.5 MB. Through a relay: 0.8 MB.",
 		"for any Wasm filter: 20 MB, and 1.0 MB a worker for each VM", "another policy: 0.3 MB where",
 		"`vm_id`, 8 MB where", "some 11 s to start",
 	} {
-		testenv.Same(t, "that the page has "+want, strings.Contains(string(text), want), true)
+		testenv.Same(t, "that the page has "+want, strings.Contains(text, want), true)
 	}
-	testenv.Same(t, "the rows that are read again", maps.Equal(parseTable(string(text)), measured), true)
+	testenv.Same(t, "the rows that are read again", maps.Equal(parseTable(text), measured), true)
 	for _, name := range summaries {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		testenv.Same(t, name, string(text), "It costs 46 MB and 1.1 s of CPU at the start in every proxy.\n")
-		testenv.Same(t, name+": error", err, nil)
-	}
-	write(footprintPage, "no place")
-	if err := measured.pages("").Publish(root, nil); err == nil {
-		t.Error("published into a page that has no place for it")
+		testenv.Same(t, name, strings.Join(pages[name].Sentences, "\n"),
+			"46 MB and 1.1 s of CPU at the start in every proxy")
 	}
 }
 

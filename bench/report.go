@@ -168,6 +168,7 @@ func show(part string, data any) string {
 // The files of a run that is published, in the repository.
 const (
 	publishedRun   = "bench/results/published"
+	publishedChart = "docs/img/bench.svg"
 	benchmarksPage = "docs/benchmarks.md"
 	readmePage     = "README.md"
 )
@@ -196,7 +197,7 @@ func (r *report) files(name, chart string) (map[string]string, error) {
 
 // publish makes a run the one that the documents show, beside the instructions that are recorded.
 func (r *report) publish(root string) error {
-	record, err := r.files(publishedRun, "docs/img/bench.svg")
+	record, err := r.files(publishedRun, publishedChart)
 	if err != nil {
 		return err
 	}

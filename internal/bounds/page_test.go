@@ -186,19 +186,13 @@ func shown(n *Number) (value, unit string) {
 func shownTime(micros int64) string {
 	const day = 24 * time.Hour
 	d := time.Duration(micros) * time.Microsecond
-	switch {
-	case micros >= 365*day.Microseconds()*2:
+	if micros >= 365*day.Microseconds()*2 {
 		return fmt.Sprintf("%.0f years", float64(micros)/(365.25*float64(day.Microseconds())))
-	case d >= day && d%day == 0:
-		return fmt.Sprintf("%d d", d/day)
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= time.Minute && d%time.Minute == 0:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d >= time.Second && d%time.Second == 0:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d%time.Millisecond == 0:
-		return fmt.Sprintf("%d ms", d/time.Millisecond)
+	}
+	for i, unit := range []time.Duration{day, time.Hour, time.Minute, time.Second} {
+		if d >= unit && d%unit == 0 {
+			return fmt.Sprintf("%d %s", d/unit, []string{"d", "h", "min", "s"}[i])
+		}
 	}
 	return fmt.Sprintf("%g ms", float64(micros)/1000)
 }

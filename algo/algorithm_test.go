@@ -58,9 +58,7 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 func TestEveryAlgorithmHasItsCase(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "limiter_cases.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	switches := 0
 	ast.Inspect(file, func(node ast.Node) bool {
 		found, ok := node.(*ast.SwitchStmt)

@@ -115,9 +115,7 @@ func TestMostLimits(t *testing.T) {
 					t.Errorf("limit %d of %+v: %+v", i, limits, d)
 				}
 			}
-			if err := l.giveBack(client, epoch, 3, epoch).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, l.giveBack(client, epoch, 3, epoch).Err())
 			if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
 				t.Errorf("%d keys of %+v left after the refund", n, limits)
 			}

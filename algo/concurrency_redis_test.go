@@ -64,9 +64,7 @@ func (w *slotWorker) ask(t *testing.T, nonce int64, costs ...int64) (window, slo
 	t.Helper()
 	w.nonce = nonce
 	out, _, err := w.parse(w.run(w.check, w.keys, w.arguments(costs)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return out[0], out[1]
 }
 
@@ -86,9 +84,7 @@ func (w *slotWorker) missing(t *testing.T) int64 {
 func count(t *testing.T, reply *redis.Cmd) int64 {
 	t.Helper()
 	n, err := reply.Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 

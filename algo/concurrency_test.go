@@ -86,9 +86,7 @@ func TestConcurrencyCapacity(t *testing.T) {
 		admitted := int64(0)
 		for _, reply := range replies {
 			out, allowed, err := l.parse(reply)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if allowed {
 				admitted++
 			} else if out[0].RetryAfterMicros != 1e6 {
@@ -148,9 +146,7 @@ func TestSlotGarbage(t *testing.T) {
 	for i, text := range garbage {
 		for j, score := range []float64{1, -1, epoch + 1e6} {
 			l := newLuaPlan(t, client, mustPlan(t, slotLimit(10)), fmt.Sprint(i, ",", j))
-			if err := client.ZAdd(ctx, l.keys[0], redis.Z{Score: score, Member: text}).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, client.ZAdd(ctx, l.keys[0], redis.Z{Score: score, Member: text}).Err())
 			for step := range int64(4) {
 				l.nonce = step
 				_, allowed, err := l.parse(l.decide(client, epoch+step*testTTL, 1+step))
@@ -210,9 +206,7 @@ func TestDeniedSlotsWriteNothing(t *testing.T) {
 		l.nonce++
 		before := l.snapshot(t)
 		_, allowed, err := l.parse(l.decide(l.client, epoch, cost))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
 			t.Errorf("step %d, cost %d: allowed %v, and the key changed: %v", step, cost, allowed, wrote)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // stepsPerAlgorithm is how many random decisions and refunds of each algorithm
@@ -65,9 +67,7 @@ func TestDifferentialOfBatches(t *testing.T) {
 func TestDifferentialSeveralLimits(t *testing.T) {
 	t.Parallel()
 	client, r := startRedis(t), newRandom(7)
-	if err := client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err())
 	all := Algorithms()
 	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
 		var limits []Limit
@@ -224,9 +224,7 @@ func replay(t *testing.T, client *redis.Client, r random, name string, limits []
 		}
 	}
 	s.compareStates(t)
-	if err := client.Del(ctx, s.keys...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.Del(ctx, s.keys...).Err())
 }
 
 // advance moves the clock, sometimes back, or ahead for a moment, and drops what

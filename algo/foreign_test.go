@@ -92,23 +92,15 @@ func (l *luaPlan) decidesAlike(t *testing.T, states []State, cost int64) {
 func (l *luaPlan) spell(t *testing.T, format string) {
 	t.Helper()
 	number, err := l.client.Get(ctx, l.keys[0]).Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.client.Set(ctx, l.keys[0], fmt.Sprintf(format, number), redis.KeepTTL).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, l.client.Set(ctx, l.keys[0], fmt.Sprintf(format, number), redis.KeepTTL).Err())
 }
 
 // poison puts something into the key of the plan's limit.
 func (l *luaPlan) poison(t *testing.T, write func(redis.Cmdable, string) error) {
 	t.Helper()
-	if err := l.client.Del(ctx, l.keys[0]).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(l.client, l.keys[0]); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.client.Del(ctx, l.keys[0]).Err())
+	testenv.OK(t, write(l.client, l.keys[0]))
 }
 
 // decidesAnew decides, and then again, as if there were no key.
@@ -180,9 +172,7 @@ func TestForeignTermsAndClock(t *testing.T) {
 		p := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, tenInASecond)
 		keys := []string{"rl:{" + name + "}:gcra:1s", "rl:{" + name + "}:penalty", "rl:{" + name + "}:clock"}
 		for _, key := range keys {
-			if err := poison(client, key); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, poison(client, key))
 		}
 		values, err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, (&asked{cost: 1}).args(p)...).Int64Slice()
 		testenv.SameError(t, name, err, nil)
@@ -204,9 +194,7 @@ func TestForbiddenKeys(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	rules := []any{"ACL", "SETUSER", "blind", "on", ">p", "~*", "+@all", "-get", "-zrange", "-zcount", "-zrem", "-zadd"}
-	if err := client.Do(ctx, rules...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.Do(ctx, rules...).Err())
 	blind := redis.NewClient(&redis.Options{Addr: client.Options().Addr, Username: "blind", Password: "p"})
 	defer blind.Close()
 	for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
@@ -241,9 +229,7 @@ func FuzzForeignStrings(f *testing.F) {
 				func() error { return l.giveBack(client, epoch, 1, epoch).Err() },
 				func() error { return l.giveBack(client, epoch, -1, epoch).Err() },
 			} {
-				if err := client.Set(ctx, l.keys[0], value, 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, client.Set(ctx, l.keys[0], value, 0).Err())
 				if err := call(); err != nil {
 					t.Errorf("%s holds %q: %v", l.keys[0], value, err)
 				}

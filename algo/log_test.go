@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // fill charges single units, pause microseconds apart, and returns when the last
@@ -56,9 +58,7 @@ func TestCallsOnALargeLogAreShort(t *testing.T) {
 	}
 	call("one more", last, 1)
 	call("the highest cost", last, MaxCost)
-	if err := l.giveBack(client, last, MaxCost, last).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.giveBack(client, last, MaxCost, last).Err())
 	plain := l.Plan
 	l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: charges}})
 	call("rejected: the oldest must leave", last, 2)
@@ -130,9 +130,7 @@ func TestLogOfManyCharges(t *testing.T) {
 func computed(t testing.TB, client *redis.Client) (sum time.Duration) {
 	t.Helper()
 	info, err := client.Info(ctx, "cpu").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range []string{"used_cpu_user_main_thread:", "used_cpu_sys_main_thread:"} {
 		_, rest, _ := strings.Cut(info, name)
 		text, _, _ := strings.Cut(rest, "\r")

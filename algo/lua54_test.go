@@ -68,9 +68,7 @@ func (l *lua54) run(t *testing.T) {
 		var values []int64
 		for _, text := range strings.Fields(line) {
 			v, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			values = append(values, v)
 		}
 		if l.checks[i](values); t.Failed() {

@@ -222,9 +222,7 @@ func TestPenaltyVectors(t *testing.T) {
 	t.Parallel()
 	text := testenv.Read(t, "testdata/penalties.json")
 	var vectors []penaltyVector
-	if err := json.Unmarshal(text, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &vectors))
 	client := startRedis(t)
 	for n, v := range vectors {
 		p := &Penalty{After: v.After, WithinMicros: v.Within, ForMicros: v.For}

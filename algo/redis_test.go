@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 var ctx = context.Background()
@@ -62,9 +63,7 @@ func loadOnClock(t testing.TB, client *redis.Client, source, clock string) (sha 
 		t.Fatalf("want the line %q once in\n%s", clockLine, source)
 	}
 	sha, err := client.ScriptLoad(ctx, strings.Replace(source, clockLine, clock, 1)).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return sha
 }
 
@@ -220,9 +219,7 @@ func fixedState(t testing.TB, cmd *redis.StringCmd, limit *Limit, nearMicros int
 func logState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 	t.Helper()
 	entries, err := cmd.Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var first float64
 	var units, total uint32
 	sum := int64(0)
@@ -241,9 +238,7 @@ func logState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 func slotsState(t testing.TB, cmd *redis.ZSliceCmd) (s State) {
 	t.Helper()
 	entries, err := cmd.Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	more, sum := int64(0), int64(0)
 	for _, e := range entries {
 		if e.Member == "" {
@@ -342,9 +337,7 @@ func getText(t testing.TB, cmd *redis.StringCmd) (text string, ok bool) {
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return v
 }
 

@@ -124,7 +124,5 @@ func litter(t *testing.T, l *luaPlan, text string) {
 	default:
 		err = l.client.Set(ctx, key, text, 0).Err()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }

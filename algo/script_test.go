@@ -72,9 +72,7 @@ func TestScriptsOnRedisClock(t *testing.T) {
 		testenv.SameError(t, what, err, nil)
 		testenv.Within(t, what, ttl, reset-10*time.Second, reset+time.Millisecond)
 	}
-	if err := l.production(p.RefundScript(), 3, charged).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.production(p.RefundScript(), 3, charged).Err())
 	if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
 		t.Errorf("%d keys left after the refund", n)
 	}
@@ -83,9 +81,7 @@ func TestScriptsOnRedisClock(t *testing.T) {
 func redisMicros(t testing.TB, client *redis.Client) int64 {
 	t.Helper()
 	now, err := client.Time(ctx).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return now.UnixMicro()
 }
 
@@ -116,9 +112,7 @@ func TestDeniedWritesNothing(t *testing.T) {
 		for step, cost := range []int64{4, 1, 3, 2, 0, 4} {
 			before := l.snapshot(t)
 			_, allowed, err := l.parse(l.decide(client, now, cost))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
 				t.Errorf("%+v, step %d, cost %d: allowed %v, and the keys changed: %v", limits[exhausted],
 					step, cost, allowed, wrote)
@@ -142,9 +136,7 @@ func TestRefundRestoresKeys(t *testing.T) {
 		if err != nil || !allowed {
 			t.Fatalf("step %d: %v, %v", step, allowed, err)
 		}
-		if err := l.giveBack(client, now, cost, now).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, l.giveBack(client, now, cost, now).Err())
 		if after := l.says(t, now); after != before {
 			t.Errorf("step %d:\n%swant\n%s", step, after, before)
 		}
@@ -159,9 +151,7 @@ func TestRefundRestoresKeys(t *testing.T) {
 func (l *luaPlan) says(t testing.TB, now int64) string {
 	t.Helper()
 	out, _, err := l.parse(l.decide(l.client, now, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var all strings.Builder
 	for i, d := range out {
 		fmt.Fprintf(&all, "%s %+v %d\n", l.keys[i], d, milliseconds(l.client.PExpireTime(ctx, l.keys[i])))
@@ -174,9 +164,7 @@ func TestRefundOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	l := newLuaPlan(t, client, mustPlan(t, everyLimit()...), "gone")
-	if err := l.giveBack(client, epoch, 1, epoch-1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.giveBack(client, epoch, 1, epoch-1).Err())
 	if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
 		t.Errorf("a refund created %d keys", n)
 	}
@@ -184,9 +172,7 @@ func TestRefundOfWhatHasGone(t *testing.T) {
 		t.Fatal(allowed, err)
 	}
 	before := l.snapshot(t)
-	if err := l.giveBack(client, epoch, 2, epoch-200e6).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.giveBack(client, epoch, 2, epoch-200e6).Err())
 	if after := l.snapshot(t); after != before {
 		t.Errorf("a refund of an earlier window changed\n%sto\n%s", before, after)
 	}
@@ -223,9 +209,7 @@ func TestWithoutTime(t *testing.T) {
 			t.Errorf("the clock's key expires in %v", ttl)
 		}
 		if n == 2 {
-			if err := run(p.RefundScriptWithoutTime(), 2, at).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, run(p.RefundScriptWithoutTime(), 2, at).Err())
 		}
 	}
 	if out, _, err := l.parse(run(p.ScriptWithoutTime(), 0)); err != nil || out[0].Remaining != 6 {

@@ -3,6 +3,8 @@ package algo
 import (
 	"slices"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // reservation is one charge and what it was worth in the end.
@@ -145,9 +147,7 @@ func TestSettlementOfWhatWasLost(t *testing.T) {
 	now := int64(epoch + 200e6)
 	for _, cost := range []int64{2, -3} {
 		refund(p, states, now-1, now, cost)
-		if err := l.giveBack(client, now, cost, now-1).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, l.giveBack(client, now, cost, now-1).Err())
 		for i, limit := range p.Limits() {
 			exists := client.Exists(ctx, l.keys[i]).Val() == 1
 			if want := cost < 0 && !limit.Queue; exists != want || len(states[i]) > 0 != want {

@@ -54,9 +54,7 @@ func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed
 	t.Helper()
 	c := &termed{luaPlan: newLuaPlan(t, client, p, name)}
 	sha, err := client.ScriptLoad(ctx, strings.Replace(p.Script().Source, clockLine, leadingClock, 1)).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.ownClock = sha
 	for _, suffix := range p.TermSuffixes() {
 		c.terms = append(c.terms, fmt.Sprintf("rl:{%s}%s", name, suffix))
@@ -131,9 +129,7 @@ func TestOverrides(t *testing.T) {
 func (c *termed) overridden(t *testing.T, tc *overrideCase) {
 	t.Helper()
 	if !tc.gone {
-		if err := c.client.Set(ctx, c.terms[0], tc.value, tc.life).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.client.Set(ctx, c.terms[0], tc.value, tc.life).Err())
 	}
 	got, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 1, madeFor: tc.madeFor}))
 	what := fmt.Sprintf("%.20q of a rule with %d limits, for %.20q", tc.value, len(c.Limits()), tc.madeFor)
@@ -236,9 +232,7 @@ func TestKeysOfOtherTypes(t *testing.T) {
 		for name, terms := range everyTerms() {
 			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, i))
 			for _, key := range c.terms {
-				if err := put.put(key); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, put.put(key))
 			}
 			for n := range int64(7) {
 				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, madeFor: put.text}))
@@ -257,9 +251,7 @@ func TestKeysOfOtherTypes(t *testing.T) {
 func TestOtherErrorsStand(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	if err := client.Do(ctx, "ACL", "SETUSER", "default", "resetkeys", "~*-1s").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.Do(ctx, "ACL", "SETUSER", "default", "resetkeys", "~*-1s").Err())
 	for name, terms := range everyTerms() {
 		c := newTermed(t, client, mustPlanWithTerms(t, terms, tenInASecond), name)
 		keys := []string{"rl:{a}:gcra-1s", "b-1s", "c-1s"}

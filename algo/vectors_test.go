@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo/vectors"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A vector is one worked example of package vectors.
@@ -54,9 +55,7 @@ func readVectors(t *testing.T) (all []vector) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(vectors.JSON))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&all); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, decoder.Decode(&all))
 	return all
 }
 
@@ -176,17 +175,13 @@ func TestVectorsInLua(t *testing.T) {
 				of, nonce, costs := v.settled(n)
 				l.Plan, l.nonce = v.sized(t, p, s.Step), nonce
 				if of != nil {
-					if err := l.giveBackEach(client, now, costs, epoch+of.At).Err(); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, l.giveBackEach(client, now, costs, epoch+of.At).Err())
 				} else {
 					got, allowed, err := l.parse(l.decideEach(client, now, s.Each(len(v.Limits))))
 					if s.OtherTime && errors.Is(err, ErrOtherTime) {
 						continue
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, err)
 					v.run(t, n, func(t *testing.T) { s.check(t, allowed, got) })
 				}
 				for i := range s.ExpiresMs {

@@ -26,9 +26,7 @@ func read(t *testing.T, name string) string {
 func parse(t *testing.T, text string) *envoyconf.Config {
 	t.Helper()
 	c, err := envoyconf.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -82,9 +80,7 @@ func TestOneBridge(t *testing.T) {
 	files := map[string]string{"envoy.yaml": read(t, "envoy.yaml")}
 	for _, pattern := range []string{"*/*.yaml", "chart/templates/*"} {
 		names, err := fs.Glob(os.DirFS(filepath.Join(testenv.Root(t), "deploy")), pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, name := range names {
 			files["deploy/"+name] = read(t, "deploy/"+name)
 		}
@@ -128,9 +124,7 @@ func TestNoImageFromElsewhere(t *testing.T) {
 	seen := 0
 	for _, pattern := range []string{"*/*.yaml", "chart/templates/*"} {
 		names, err := filepath.Glob(filepath.Join(testenv.Root(t), "deploy", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, name := range names {
 			text := testenv.Read(t, name)
 			for _, found := range image.FindAllStringSubmatch(string(text), -1) {

@@ -135,9 +135,7 @@ func (r *restricted) exercise() tally {
 func (r *restricted) refused() (list []string) {
 	r.t.Helper()
 	entries, err := r.admin.Do(ctx, "ACL", "LOG", 100).Slice()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.OK(r.t, err)
 	for _, entry := range entries {
 		pairs, fields := entry.([]any), map[any]any{}
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -171,9 +169,7 @@ var rare = []string{"zcard", "zremrangebyscore"}
 func TestRareCommands(t *testing.T) {
 	t.Parallel()
 	plan, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.SlidingWindowLog, Units: 5, WindowMicros: 1e6}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sources := plan.Script().Source + plan.RefundScript().Source
 	for _, command := range rare {
 		if !strings.Contains(sources, "'"+strings.ToUpper(command)+"'") {

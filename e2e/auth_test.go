@@ -101,16 +101,12 @@ func TestWrongPassword(t *testing.T) {
 	l := startLoad(t, 4, s.URL+"/?u=a")
 	l.await(1000, http.StatusServiceUnavailable)
 	info, err := client.Info(ctx, "stats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var connections int
 	_, rest, _ := strings.Cut(info, "total_connections_received:")
 	testenv.Same(t, "that Redis counts its connections", scans(rest, &connections), true)
 	testenv.Within(t, "the number of connections", connections, 1, 100)
-	if err := client.ConfigSet(ctx, "requirepass", password).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.ConfigSet(ctx, "requirepass", password).Err())
 	l.await(3, http.StatusOK)
 	l.await(1, http.StatusTooManyRequests)
 	l.stop()
@@ -149,9 +145,7 @@ func TestMissingPassword(t *testing.T) {
 func certificate(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
@@ -160,18 +154,12 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)

@@ -16,9 +16,7 @@ import (
 func expiresAt(t *testing.T, client *redis.Client, key string) int64 {
 	t.Helper()
 	at, err := client.Do(ctx, "PEXPIRETIME", key).Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return at
 }
 
@@ -26,9 +24,7 @@ func expiresAt(t *testing.T, client *redis.Client, key string) int64 {
 func berlin(t *testing.T) (begins, ends time.Time) {
 	t.Helper()
 	in, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for day := 1; ; day++ {
 		begins, ends = time.Date(2045, 3, day, 0, 0, 0, 0, in), time.Date(2045, 3, day+1, 0, 0, 0, 0, in)
 		if ends.Sub(begins) == 23*time.Hour {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // patience bounds any one request of the tests: what takes longer is stuck.
@@ -43,9 +45,7 @@ var shared = newClient()
 func get(t testing.TB, url string, headers ...string) reply {
 	t.Helper()
 	r, err := send(context.Background(), shared, url, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return r
 }
 

@@ -94,9 +94,7 @@ func reshard(t *testing.T, from, to *redistest.Server) {
 	t.Helper()
 	id := func(s *redistest.Server) string {
 		id, err := s.Client().Do(ctx, "CLUSTER", "MYID").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return id
 	}
 	args := []string{
@@ -142,9 +140,7 @@ func TestClusterFailover(t *testing.T) {
 func awaitReplicas(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	for _, node := range cluster.Nodes[:3] { // 5 s by default
-		if err := node.Client().ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, node.Client().ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
 	}
 	for _, node := range cluster.Nodes[:3] {
 		client := node.Client()

@@ -30,9 +30,7 @@ func TestImportUnderTraffic(t *testing.T) {
 		fmt.Fprintf(&file, "c,customer-%d,limits:c=%d,\n", i, i%50)
 	}
 	for name, text := range map[string]string{"contracts.csv": file.String(), "plugin.json": contractRules} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	server := redistest.Start(t)
 	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}

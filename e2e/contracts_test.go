@@ -100,9 +100,7 @@ func TestContractThatNeverRests(t *testing.T) {
 // contract sets what an operator would.
 func (s *setting) contract(t *testing.T, tag, value string) {
 	t.Helper()
-	if err := s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err())
 }
 
 // TestContractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.

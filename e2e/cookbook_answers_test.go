@@ -58,17 +58,13 @@ func expectAnswer(t *testing.T, url, line string) {
 		method = http.MethodPost
 	}
 	req, err := http.NewRequest(method, url+said[3], http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headerOption.FindAllStringSubmatch(said[2], -1) {
 		name, value, _ := strings.Cut(h[1], ": ")
 		req.Header.Set(name, value)
 	}
 	resp, err := shared.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	resp.Body.Close()
 	testenv.Same(t, line+": the status", strconv.Itoa(resp.StatusCode), said[4])
 	if said[6] == "" { // it does not say what is left

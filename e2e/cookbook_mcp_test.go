@@ -38,9 +38,7 @@ func mcpRecipe(t *testing.T, heading string) string {
 func isEnvoy136(t *testing.T) bool {
 	t.Helper()
 	version, err := exec.Command(testenv.Tool(t, "envoy"), "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return strings.Contains(string(version), "/1.36.")
 }
 

@@ -55,17 +55,13 @@ func expectVisits(t *testing.T, e *setting, visits []visit) {
 			method, body = http.MethodPost, strings.NewReader(v.body)
 		}
 		req, err := http.NewRequest(method, e.URL+v.path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, h := range v.headers {
 			name, value, _ := strings.Cut(h, ": ")
 			req.Header.Add(name, value)
 		}
 		resp, err := shared.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		resp.Body.Close()
 		if want := max(v.status, http.StatusOK); resp.StatusCode != want {
 			t.Errorf("request %d: status %d, want %d", i, resp.StatusCode, want)
@@ -104,9 +100,7 @@ type issuer struct{ key *rsa.PrivateKey }
 func newIssuer(t *testing.T) issuer {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return issuer{key}
 }
 
@@ -136,8 +130,6 @@ func (i issuer) token(t *testing.T, claims string) string {
 	text := base64URL.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64URL.EncodeToString([]byte(claims))
 	digest := sha256.Sum256([]byte(text))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, digest[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return text + "." + base64URL.EncodeToString(signature)
 }

@@ -33,9 +33,7 @@ func doctor(t *testing.T, plugin string, args ...string) (d diagnosis) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "plugin.json")
-	if err := os.WriteFile(file, []byte(plugin), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(plugin), 0o600))
 	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

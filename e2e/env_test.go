@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 var ctx = context.Background()
@@ -68,9 +69,7 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 func (s *setting) keys(t testing.TB) []string {
 	t.Helper()
 	keys, err := s.client.Keys(ctx, "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":probe") })
 	slices.Sort(keys)
 	return keys
@@ -99,9 +98,7 @@ func (s *setting) content(t testing.TB, key string) string {
 		return fmt.Sprintf("a bucket that is empty at %f us, with an interval of %f us", double(2)+double(0), double(1))
 	}
 	dump, err := s.client.Dump(ctx, key).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return dump
 }
 

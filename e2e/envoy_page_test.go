@@ -45,9 +45,7 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 	page := readEnvoyPage(t)
 	text := testenv.File(t, "envoy.yaml")
 	shipped, err := envoyconf.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	shipped.SetWasm("/etc/envoy/sluice.wasm")
 	shipped.Set(envoyconf.Bridge+"/vm_config/code", map[string]any{
 		"local": map[string]any{"filename": "/etc/envoy/bridge.wasm"},

@@ -51,9 +51,7 @@ func computed(t *testing.T, pid int) time.Duration {
 	ticks := 0
 	for _, i := range []int{utime, stime} {
 		n, err := strconv.Atoi(fields[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond

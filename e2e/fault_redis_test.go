@@ -127,9 +127,7 @@ func TestScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	o := startOutage(t, patience, envoytest.Options{})
 	for range 20 {
-		if err := o.client.ScriptFlush(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, o.client.ScriptFlush(ctx).Err())
 		o.await(5)
 	}
 	o.reload()

@@ -20,9 +20,7 @@ func TestHealthOfCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	client := cluster.Client()
 	for i := range 300 {
-		if err := client.Set(ctx, fmt.Sprint("other:", i), 1, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, client.Set(ctx, fmt.Sprint("other:", i), 1, 0).Err())
 	}
 	s := start(t, exactRules(), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Workers: 1})
 	const keys = "wasmcustom.sluice.redis.cluster.redis.keys"

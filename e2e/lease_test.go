@@ -56,9 +56,7 @@ func TestSharpenedLeases(t *testing.T) {
 func scripts(t *testing.T, client *redis.Client) (n int) {
 	t.Helper()
 	info, err := client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for line := range strings.Lines(info) {
 		var calls int
 		for _, command := range []string{"eval", "evalsha"} {

@@ -60,9 +60,7 @@ func (d identities) next(rule string, onDead bool, from int) (identity string, a
 	d.t.Helper()
 	for i := from; ; i++ {
 		node, err := d.client.MasterForKey(ctx, fmt.Sprintf("rl:{%s|%d}:gcra:366d", rule, i))
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.OK(d.t, err)
 		if (node.Options().Addr == d.dead) == onDead {
 			return fmt.Sprint(i), i + 1
 		}
@@ -112,9 +110,7 @@ func TestDeadShardLiftsNoRejection(t *testing.T) {
 			t.Parallel()
 			cluster := redistest.StartCluster(t, 3)
 			for _, node := range cluster.Nodes {
-				if err := node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
 			}
 			dead := cluster.Nodes[2]
 			find := identities{t: t, client: cluster.Client(), dead: dead.Addr}

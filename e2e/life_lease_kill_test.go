@@ -35,9 +35,7 @@ func TestUnitsComeBackWhileTheConnectionIsAway(t *testing.T) {
 				// A batch that is on its way to the worker is lost with the connection. Replies come in order:
 				// when the workers have these, they have all before.
 				burst(t, 64, 16, []string{s.URL + "/fence"})
-				if err := s.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, s.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
 				testenv.Wait(t, patience, func() error {
 					if got := s.chargedInWindow(t); got != admitted {
 						return fmt.Errorf("after %d kills Redis has charged %d, want the %d that were admitted", n+1, got, admitted)

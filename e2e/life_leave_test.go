@@ -79,9 +79,7 @@ func awaitSettled(t *testing.T, s *setting, requests int) {
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -31,9 +31,7 @@ func as(t *testing.T, server *redistest.Server, name string) *redis.Client {
 	for _, right := range documentedUser(t, name) {
 		args = append(args, right)
 	}
-	if err := server.Client().Do(ctx, args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, server.Client().Do(ctx, args...).Err())
 	client := redis.NewClient(&redis.Options{
 		Addr: server.Addr, Username: name, Password: password, Protocol: 2,
 		DisableIdentity: true,

@@ -28,9 +28,7 @@ type quotaBody struct {
 func readQuota(t *testing.T, s *setting, method string, headers ...string) (resp *http.Response, body quotaBody) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+quotaPath, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
@@ -40,9 +38,7 @@ func readQuota(t *testing.T, s *setting, method string, headers ...string) (resp
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK && method == http.MethodGet {
-		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.NewDecoder(resp.Body).Decode(&body))
 	}
 	return resp, body
 }
@@ -85,9 +81,7 @@ func TestCookbookQuota(t *testing.T) {
 	testenv.Same(t, "POST: status", resp.StatusCode, 405)
 	testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
 	testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
-	if err := s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err())
 	var body quotaBody
 	testenv.Wait(t, patience, func() error {
 		if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {

@@ -77,9 +77,7 @@ func TestReloadKeepsTheCount(t *testing.T) {
 		client := newClient()
 		defer client.CloseIdleConnections()
 		r, err := send(ctx, client, s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return r.header.Get("x-ratelimit-remaining")
 	}
 	if got := remaining(); got != "9" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestForeignKeysOfOneIdentity: a list in an identity's key fails no call of it, and opens
@@ -16,9 +17,7 @@ func TestForeignKeysOfOneIdentity(t *testing.T) {
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "2s"}, "rules": [{"name": "r", "key": [{"header": "x-k"}], `+
 		limit+`}]}`, envoytest.Options{})
 	for _, key := range []string{"rl:{r|a}:sliding_window_log:1d", "rl:{r|a}:gcra:1d"} {
-		if err := s.client.RPush(ctx, key, "garbage").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.client.RPush(ctx, key, "garbage").Err())
 	}
 	for _, identity := range []string{"a", "b"} {
 		got := burst(t, 20, 4, []string{s.URL}, "x-k: "+identity)

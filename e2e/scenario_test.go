@@ -257,9 +257,7 @@ func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []
 	t.Helper()
 	for i := range requests {
 		a, err := w.send(t.Context(), &requests[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		answers = append(answers, to(w.last(), a))
 	}
 	for i, entry := range w.entries(t, 0, len(requests)) {
@@ -434,9 +432,7 @@ func (w *envoyWorld) Redis(t *testing.T, words []string) string {
 		args = append(args, word)
 	}
 	reply, err := w.redis.Do(t.Context(), args...).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return fmt.Sprint(reply)
 }
 
@@ -446,9 +442,7 @@ func (w *envoyWorld) keys(t *testing.T, pattern string) string {
 	var all []string
 	for _, node := range w.nodes {
 		keys, err := node.Keys(t.Context(), pattern).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all = append(all, keys...)
 	}
 	all = slices.DeleteFunc(all, func(key string) bool { return strings.HasSuffix(key, ":probe") })

@@ -189,9 +189,7 @@ func leaveEarly(t *testing.T, s *setting, path string, headers ...string) {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
 	req, err := http.NewRequestWithContext(leaving, http.MethodGet, s.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // asShipped sets the timeouts that deploy/envoy/redis-cluster.yaml has.
@@ -34,9 +35,7 @@ func TestOneShardOfThree(t *testing.T) {
 			t.Parallel()
 			cluster := redistest.StartCluster(t, 3)
 			for _, node := range cluster.Nodes {
-				if err := node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
 			}
 			live := usersByShard(t, cluster, cluster.Nodes[2].Addr)
 			s := start(t, `{"redis": {"cluster": "redis"}, `+
@@ -69,9 +68,7 @@ func usersByShard(t *testing.T, cluster *redistest.Cluster, addr string) (live [
 	client := cluster.Client()
 	for u := range 300 {
 		node, err := client.MasterForKey(ctx, fmt.Sprintf("rl:{r|%d}:gcra:1d", u))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		live = append(live, node.Options().Addr != addr)
 	}
 	return live

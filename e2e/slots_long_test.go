@@ -58,9 +58,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 func webSocket(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	line, err := bufio.NewReader(conn).ReadString('\n')

@@ -81,9 +81,7 @@ func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) 
 func (s *setting) held(t testing.TB) int64 {
 	t.Helper()
 	n, err := s.client.ZCard(ctx, slotKey).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 
@@ -189,18 +187,14 @@ func hold(t testing.TB, url string, headers ...string) (stop func()) {
 	t.Helper()
 	held, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(held, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Add(name, value)
 	}
 	client := &http.Client{Transport: &http.Transport{}}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d, want 200", resp.StatusCode)
 	}

@@ -23,9 +23,7 @@ func soakTime(t *testing.T) time.Duration {
 		return 10 * time.Minute
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 

@@ -89,9 +89,7 @@ func least(t *testing.T, e *setting, url string, headers [][2]string) time.Durat
 func sendOne(t *testing.T, client *http.Client, url string, headers [][2]string) {
 	t.Helper()
 	resp, err := client.Do(newRequest(t, url, headers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
@@ -120,9 +118,7 @@ func idle(t *testing.T, e *setting) (computed time.Duration) {
 func workerCPU(t *testing.T, pid int) (sum time.Duration) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, thread := range threads {
 		if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
 			continue // another thread, or one that has ended
@@ -144,9 +140,7 @@ func workerCPU(t *testing.T, pid int) (sum time.Duration) {
 func newRequest(t *testing.T, url string, headers [][2]string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headers {
 		switch h[0] {
 		case ":method", ":scheme":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestStandstill: Envoy stands still again and again for longer than the timeout,
@@ -20,9 +21,7 @@ func TestStandstill(t *testing.T) {
 	clients := startLoad(t, 16, s.URL)
 	clients.await(100, http.StatusOK)
 	signal := func(sig syscall.Signal) {
-		if err := syscall.Kill(s.PID(), sig); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, syscall.Kill(s.PID(), sig))
 	}
 	for range 5 {
 		signal(syscall.SIGSTOP)

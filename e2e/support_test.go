@@ -93,9 +93,7 @@ func TestSupportPage(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "plugin.json"), []byte(page.config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "plugin.json"), []byte(page.config), 0o600))
 	// The Envoy of the test has the password in its configuration, not in its environment.
 	plugin := func(more string) string {
 		return strings.Replace(page.config, `"password_env": "REDIS_PASSWORD"`,

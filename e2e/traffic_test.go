@@ -40,14 +40,10 @@ func TestBodies(t *testing.T) {
 		body := bytes.Repeat([]byte("0123456789"), size/10+1)[:size]
 		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, io.MultiReader(bytes.NewReader(body))) // chunked
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			req.Header.Set("X-User", fmt.Sprint(size))
 			resp, err := shared.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			got, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.StatusCode != want {
@@ -61,9 +57,7 @@ func TestBodies(t *testing.T) {
 	get(t, s.URL+"/queue")
 	const size = 5_000_000
 	resp, err := shared.Post(s.URL+"/queue", "application/octet-stream", bytes.NewReader(make([]byte, size)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	testenv.SameError(t, "the answer to a body in the queue", err, nil)

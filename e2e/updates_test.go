@@ -41,13 +41,9 @@ func openStream(w http.ResponseWriter, r *http.Request) {
 func stream(t *testing.T, ctx context.Context, url string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	resp, err := (&http.Transport{}).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +107,7 @@ func (st storm) run(t *testing.T) (seen weather) {
 func (s *setting) connections(t *testing.T) int {
 	t.Helper()
 	list, err := s.client.Do(ctx, "CLIENT", "LIST", "TYPE", "normal").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return strings.Count(list, "\n") - 1 // the test's own
 }
 

@@ -69,9 +69,7 @@ func (u *upgrade) expectPenalties() {
 func (u *upgrade) expectOverrides() {
 	u.t.Helper()
 	for user, value := range map[string]string{"blocked": "block", "twice": "x2"} {
-		if err := u.redis.client.Set(ctx, "rl:{override|"+user+"}:override", value, 0).Err(); err != nil {
-			u.t.Fatal(err)
-		}
+		testenv.OK(u.t, u.redis.client.Set(ctx, "rl:{override|"+user+"}:override", value, 0).Err())
 	}
 	const more = 50
 	expectTally(u.t, "who is blocked", burst(u.t, more, 8, u.at("/override"), "x-user: blocked"),

@@ -27,19 +27,13 @@ const earlier = "testdata/630acda.wasm.gz"
 func unpack(t *testing.T) (path string) {
 	t.Helper()
 	packed, err := os.Open(earlier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer packed.Close()
 	code, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	path = filepath.Join(t.TempDir(), "sluice.wasm")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer file.Close()
 	if _, err := io.Copy(file, code); err != nil {
 		t.Fatal(err)

@@ -156,9 +156,7 @@ func compareSpellings(t *testing.T, addr, upstream, kind string, all [][2]string
 // limit; -1 if no limit applies.
 func ask(t *testing.T, addr, kind string, s [2]string) (got reads, left int) {
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer conn.Close()
 	header := s[1]
 	if header != "" {
@@ -166,9 +164,7 @@ func ask(t *testing.T, addr, kind string, s [2]string) (got reads, left int) {
 	}
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nx-kind: %s\r\n%s\r\n", s[0], kind, header)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK {
 		testenv.SameError(t, "the answer", json.NewDecoder(resp.Body).Decode(&got), nil)
@@ -184,18 +180,14 @@ func startUpstream(t *testing.T, tools string, command []string) (addr string) {
 		return envoytest.NewUpstream(t, http.HandlerFunc(goReads)).Addr
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	addr = listener.Addr().String()
 	listener.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	c := exec.Command(command[0], append(command[1:], port)...)
 	c.Env = append(os.Environ(), "PYTHONPATH="+tools+"/python", "NODE_PATH="+tools+"/node_modules")
 	c.Stderr = os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	for deadline := time.Now().Add(time.Minute); ; {
 		if conn, err := net.Dial("tcp", addr); err == nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // wire is a TCP proxy on the way to Redis. What it does to replies can be changed
@@ -42,9 +44,7 @@ func newWire(t testing.TB, target string) *wire {
 func newWireWith(t testing.TB, target string, carry func(server io.Writer, client io.Reader)) *wire {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	w := &wire{addr: listener.Addr().String(), target: target, carry: carry, conns: map[net.Conn]bool{}}
 	w.set(pass)
 	var group sync.WaitGroup

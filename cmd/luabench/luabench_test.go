@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestEverySubjectIsMeasured(t *testing.T) {
@@ -18,9 +19,7 @@ func TestEverySubjectIsMeasured(t *testing.T) {
 	var out strings.Builder
 	found, err := benchOn(context.Background(), &out, redistest.Start(t).Addr, all,
 		effort{rounds: 2, checks: 1, charges: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := found.pages(); err != nil {
 		t.Errorf("the documents: %v", err)
 	}

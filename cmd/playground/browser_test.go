@@ -59,9 +59,7 @@ func open(t *testing.T) *browser {
 		"--no-first-run", "--user-data-dir="+t.TempDir(), "--window-size=1100,1400", "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles = []*os.File{toBrowser, fromBrowser} // descriptors 3 and 4
 	for _, err := range []error{err1, err2, err3, command.Start(), out.SetReadDeadline(time.Now().Add(2 * time.Minute))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	toBrowser.Close()
 	fromBrowser.Close()

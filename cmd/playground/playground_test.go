@@ -162,7 +162,8 @@ func TestPageDecidesAsSluiceDoes(t *testing.T) {
 	for i, a := range algo.Algorithms() {
 		variants = append(variants, fmt.Sprintf(`algorithm.value = %q; f.limit.value = f.burst.value = %d`, a, 5+i))
 	}
-	for _, variant := range append(variants,
+	for _, variant := range append(
+		variants,
 		`algorithm.value = "token_bucket"; f.limit.value = 6; f.burst.value = 9; f.refill.value = "step"`,
 		`refill.value = "continuous"; f.overflow.value = "queue"; f.max_wait.value = 3`,
 		`algorithm.value = "gcra"; f.max_wait.value = 1.5`,
@@ -195,9 +196,7 @@ func compare(t *testing.T, l *lane) {
 		limit.WindowMicros, limit.TTLMicros = 0, algo.MaxTTLMicros
 	}
 	plan, err := algo.NewPlan([]algo.Limit{limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	testenv.Within(t, l.Limit.Algorithm+": requests", len(l.Decisions), 30, maxArrivals)
 	states, out, admitted, last := make([]algo.State, 1), make([]algo.Decision, 1), 0, ""
 	label := answer.NewLabel(&config.Limit{Limit: limit, Name: "per-address"}, false)

@@ -61,17 +61,11 @@ func (p *pooled) simulated(t *testing.T) []bool {
 		t.Fatalf("the page's configuration has mistakes: %v\n%s", err, p.JSON)
 	}
 	cfg, err := config.Parse([]byte(strings.Replace(p.JSON, `"redis": {"cluster": "redis"},`, "", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rules, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	log, err := simulate.ReadLog(strings.NewReader(p.log()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	admitted := make([]bool, len(p.Requests))
 	for i := range admitted {
 		admitted[i] = true

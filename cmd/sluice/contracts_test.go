@@ -24,9 +24,7 @@ func TestImportOfMany(t *testing.T) {
 		fmt.Fprintf(&file, "per-key,customer-%d|team,limits:per-key=%d/%d,\n", i, 10+i%1000, 20+i%1000)
 	}
 	name := filepath.Join(dir, "many.csv")
-	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, file.Bytes(), 0o600))
 	plugin := write(t, "plugin.json", `{"redis": {"cluster": "redis"}, "rules": [{"name": "per-key", "overrides": true,
 		"key": [{"header": "x-api-key"}, {"header": "x-team"}],
 		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1m"}]}]}`)

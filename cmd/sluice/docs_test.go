@@ -139,9 +139,7 @@ func TestExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	examples := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
 		text := testenv.Read(t, page)

@@ -50,9 +50,7 @@ func startGuarded(t *testing.T, prefix string, more ...string) *redistest.Server
 		}
 		args = append(args, word)
 	}
-	if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, server.Client().Do(context.Background(), args...).Err())
 	return server
 }
 

@@ -17,9 +17,7 @@ import (
 func hostileRedis(t *testing.T, reply string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

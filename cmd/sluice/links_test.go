@@ -90,9 +90,7 @@ func pages(t *testing.T) (all []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return all
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // result is the result of one command line.
@@ -42,8 +43,6 @@ func decode[T any](t *testing.T, r result) (value T) {
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }

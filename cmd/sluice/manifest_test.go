@@ -27,9 +27,7 @@ func manifests(t *testing.T) map[string]*yaml.Node {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all[yamltree.Text(document.Content[0], "kind")] = document.Content[0]
 	}
 }

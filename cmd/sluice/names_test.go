@@ -22,9 +22,7 @@ func TestNamesInTheCode(t *testing.T) {
 	packages, base := packagesOf(t, root)
 	files, names := 0, 0
 	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	developers := []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"}
 	for _, page := range append(developers, decisions...) {
 		text := prose(t, filepath.Join(root, strings.TrimPrefix(page, root)))

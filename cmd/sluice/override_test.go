@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestOverrideList sets overrides with reasons, and lists them as docs/cli.md does.
@@ -25,9 +26,7 @@ func TestOverrideList(t *testing.T) {
 			t.Fatalf("%v: %s", args, r.errors)
 		}
 	}
-	if err := client.Set(context.Background(), "rl:{gone|bob}:override", "nonsense", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.Set(context.Background(), "rl:{gone|bob}:override", "nonsense", 0).Err())
 	e := readExample(t, "### What is in force").with(map[string]string{"plugin.json": plugin, "redis:6379": server.Addr})
 	if r := execute(t, "", e.args...); evenly(r.out) != evenly(e.out) {
 		t.Errorf("%s%s\nthe page has\n%s", r.out, r.errors, e.out)

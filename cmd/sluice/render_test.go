@@ -116,9 +116,7 @@ func TestEnvoyAcceptsRelay(t *testing.T) {
 				t.Fatal(r.errors)
 			}
 			file := filepath.Join(t.TempDir(), "envoy.yaml")
-			if err := os.WriteFile(file, []byte(place.Replace(r.out)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(file, []byte(place.Replace(r.out)), 0o600))
 			validate := exec.Command(testenv.Tool(t, "envoy"), "--mode", "validate", "--log-level", "warning", "-c", file)
 			validate.Env = append(os.Environ(), "REDIS_PASSWORD=x")
 			if out, err := validate.CombinedOutput(); err != nil {

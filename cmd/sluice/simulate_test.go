@@ -51,13 +51,9 @@ func TestSimulatedOutages(t *testing.T) {
 		undecided, denied := strings.Fields(clients), strings.ReplaceAll(r[3], ",", "")
 		testenv.Same(t, r[0]+": 503s", undecided[len(undecided)-1], denied)
 		all, err := strconv.ParseFloat(denied, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		end, err := strconv.ParseFloat(r[2], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		testenv.Same(t, r[0]+": seconds", r[4], fmt.Sprintf("%.1f", all/1000-(end-10)))
 	}
 }

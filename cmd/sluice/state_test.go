@@ -45,13 +45,9 @@ const stateful = `{
 func charge(t testing.TB, client redis.Cmdable, plugin string, req *explain.Request, name string, cost int) {
 	t.Helper()
 	cfg, err := input.Load([]byte(plugin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	set, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var m rule.Matcher
 	applied, _, _ := set.Apply(req, &m)
 	for _, a := range applied {
@@ -64,9 +60,7 @@ func charge(t testing.TB, client redis.Cmdable, plugin string, req *explain.Requ
 			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix))+string(values))
 		}
 		args := live.Arguments(a.Limits.Plan, 7, a.Limits.Plan.Each(int64(cost)))
-		if err := client.Eval(context.Background(), a.Limits.Plan.Script().Source, keys, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, client.Eval(context.Background(), a.Limits.Plan.Script().Source, keys, args...).Err())
 		return
 	}
 	t.Fatalf("rule %q does not apply", name)
@@ -76,17 +70,11 @@ func charge(t testing.TB, client redis.Cmdable, plugin string, req *explain.Requ
 func request(t testing.TB, target string, headers ...string) *explain.Request {
 	t.Helper()
 	req, err := explain.NewRequest("GET", target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, h := range headers {
-		if err := req.AddHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, req.AddHeader(h))
 	}
-	if err := req.SetClientIP("192.0.2.7"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, req.SetClientIP("192.0.2.7"))
 	return req
 }
 
@@ -101,13 +89,9 @@ const watched = `{"redis": {"cluster": "redis", "key_prefix": "edge"},
 func (s *watch) request(factor string) {
 	s.t.Helper()
 	cfg, err := input.Load([]byte(watched))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, err)
 	set, err := rule.Compile(cfg, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, err)
 	plan := set.LimitSets[0].Plan
 	var args []any
 	args = append(args, 1)
@@ -119,9 +103,7 @@ func (s *watch) request(factor string) {
 	}
 	tag := cfg.Redis.KeyPrefix + ":{watched|a}"
 	keys := []string{tag + set.LimitSets[0].KeySuffixes[0], tag + ":override", tag + ":penalty"}
-	if err := s.client.Eval(context.Background(), plan.Script().Source, keys, args...).Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, s.client.Eval(context.Background(), plan.Script().Source, keys, args...).Err())
 }
 
 type watch struct {
@@ -159,9 +141,7 @@ func TestOverridesAndPenalties(t *testing.T) {
 	do("get watched a", "It is blocked for another 30m.")
 	do("override watched a --to free", "free, without end")
 	do("get watched a", "It is free of limits, without end.")
-	if err := w.client.Del(context.Background(), "edge:{watched|a}:override").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.client.Del(context.Background(), "edge:{watched|a}:override").Err())
 	do("get watched a -o json", `"for_micros"`)
 	do("unblock watched a", "its limits are in force again")
 	do("unblock watched a", "there was no override and no penalty")
@@ -171,9 +151,7 @@ func TestOverridesAndPenalties(t *testing.T) {
 			w.client.Del(context.Background(), "edge:{watched|a}:override")
 			err = w.client.RPush(context.Background(), "edge:{watched|a}:override", "block").Err()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		do("get watched a", ", which is not valid and is ignored.")
 	}
 }

@@ -27,9 +27,7 @@ func TestShippedFiles(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r := execute(t, "", args...)
 	if r.code != console.Done {
 		t.Error(r.out, r.errors)
@@ -45,9 +43,7 @@ func TestShippedValues(t *testing.T) {
 	var names []string
 	for _, pattern := range []string{"deploy/istio/*.yaml", "deploy/envoy-gateway/*.yaml"} {
 		some, err := filepath.Glob(filepath.Join(testenv.Root(t), pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		names = append(names, some...)
 	}
 	configurations := 0
@@ -62,9 +58,7 @@ func TestShippedValues(t *testing.T) {
 		}
 		configurations++
 		plugin, err := json.Marshal(values.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if r := execute(t, string(plugin), "validate", "--strict", "-"); r.code != console.Done {
 			t.Errorf("%s: %s", name, r.out)
 		}
@@ -82,9 +76,7 @@ func TestDocumentedExamples(t *testing.T) {
 	root, valid := testenv.Root(t), 0
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, page := range pages {
 			text := testenv.Read(t, page)
 			for _, block := range wholeExample.FindAllStringSubmatch(string(text), -1) {

@@ -33,9 +33,7 @@ type admission struct {
 func startWebhook(t *testing.T) *admission {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s := &webhook.Server{Handler: webhook.New(admit)}
 	s.Cert, s.Key = testenv.Certificate(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -58,14 +56,10 @@ func startWebhook(t *testing.T) *admission {
 func (w *admission) post(t *testing.T, path, kind, body string) (int, string) {
 	t.Helper()
 	response, err := w.client.Post(w.url+path, kind, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return response.StatusCode, string(text)
 }
 
@@ -208,9 +202,7 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 	t.Parallel()
 	w := startWebhook(t)
 	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "plugin/config/testdata/*.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	count := 0
 	for _, file := range files {
 		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
@@ -265,9 +257,7 @@ func TestWebhookServes(t *testing.T) {
 			"1\nsluice_webhook_reviews_total{result=\"error\"} 5\n",
 	} {
 		response, err := w.client.Get(w.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if !strings.HasSuffix(string(text), want) {
@@ -282,9 +272,7 @@ func TestWebhookCertificate(t *testing.T) {
 	w := startWebhook(t)
 	serial := func() []byte {
 		connection, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer connection.Close()
 		return connection.ConnectionState().PeerCertificates[0].Raw
 	}
@@ -292,9 +280,7 @@ func TestWebhookCertificate(t *testing.T) {
 	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
 	replace := func(from, to string) {
 		text := testenv.Read(t, from)
-		if err := os.WriteFile(to, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(to, text, 0o600))
 	}
 	replace(cert, w.server.Cert)
 	if !bytes.Equal(serial(), first) {

@@ -46,9 +46,7 @@ func TestAIAbsurdUsage(t *testing.T) {
 					"messages": [{"role": "user", "content": %q}]}`,
 				stream, "usage="+usage,
 			))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			testenv.Same(t, usage+": status", resp.StatusCode, http.StatusOK)
@@ -118,18 +116,14 @@ func TestAIOtherRequests(t *testing.T) {
 		"/v1/embeddings", "/v1/completions", "/v1/chat/completions/", "/V1/Chat/Completions", "/chat/completions",
 	} {
 		resp, err := g.post(ctx, "key", path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		testenv.Same(t, path+": status", resp.StatusCode, http.StatusNotFound)
 	}
 	testenv.Same(t, "requests of the provider", g.upstream.Count(), 0)
 	resp, err := http.Get(g.url + "/v1/models")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	resp.Body.Close()
 	testenv.Same(t, "requests of the provider", g.upstream.Count(), 1)
 }
@@ -268,9 +262,7 @@ func TestAIAbsurdReservation(t *testing.T) {
 		resp, err := g.post(ctx, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
 			`{"model": "gpt-test", %s, "messages": [{"role": "user", "content": "usage=null"}]}`, tc.members,
 		))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if want := max(tc.status, http.StatusOK); resp.StatusCode != want {

@@ -109,17 +109,13 @@ func (g *aiGateway) reservation(t *testing.T, client *http.Client) (tokens int64
 		}
 		return nil
 	})
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, <-done)
 	g.awaitTokens(t, s.worth)
 	keys, err := g.client.Keys(ctx, "rl:{llm|*").Result()
 	if err == nil {
 		err = g.client.Del(ctx, keys...).Err()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return tokens
 }
 
@@ -189,7 +185,5 @@ func TestAICrowdOverTime(t *testing.T) {
 	})
 	t.Logf("settled: %d admitted, %d tokens, at most %d; counted after: %d admitted, %d tokens",
 		l.Settled.admitted(), l.Settled.used(), l.Settled.most(), l.After.admitted(), l.After.used())
-	if err := l.check(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, l.check())
 }

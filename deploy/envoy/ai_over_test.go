@@ -39,9 +39,7 @@ func TestAISmallModel(t *testing.T) {
 			`{"model": "gpt-test", "max_tokens": %d, "messages": [{"role": "user", "content": "worth=100"}]}`,
 			map[bool]int{true: 1_000_000, false: 1000}[i == 1],
 		))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		testenv.Same(t, "status", resp.StatusCode, http.StatusOK)

@@ -45,14 +45,10 @@ func startAIRule(t *testing.T, edit func(rule map[string]any)) *aiGateway {
 	t.Helper()
 	return startAIEdited(t, func(plugin string) string {
 		var config map[string]any
-		if err := json.Unmarshal([]byte(plugin), &config); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(plugin), &config))
 		edit(config["rules"].([]any)[0].(map[string]any))
 		text, err := json.Marshal(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return string(text)
 	})
 }
@@ -125,17 +121,11 @@ func (g *aiGateway) startSDK(t *testing.T) *sdk {
 	s := &sdk{stderr: new(strings.Builder)}
 	cmd.Stderr = s.stderr
 	to, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	from, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s.to, s.from = to, bufio.NewReader(from)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cmd.Start())
 	s.end = sync.OnceFunc(func() {
 		to.Close()
 		_ = cmd.Wait()
@@ -178,14 +168,10 @@ func (g *aiGateway) tokens(t *testing.T) (sum int64) {
 func (g *aiGateway) tokensByKey(t *testing.T) (all []int64) {
 	t.Helper()
 	keys, err := g.client.Keys(ctx, "rl:{llm|*:sliding_window_counter:*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, key := range keys {
 		state, err := g.client.Get(ctx, key).Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		sum := int64(0)
 		for counts := state[8:]; len(counts) >= 4; counts = counts[4:] {
 			sum += int64(binary.LittleEndian.Uint32(counts))
@@ -220,9 +206,7 @@ func (g *aiGateway) awaitSettlements(t *testing.T) {
 	g.lasts++
 	resp, err := g.post(ctx, fmt.Sprint("last-", g.lasts), "/v1/chat/completions",
 		fmt.Sprintf(`{"model": "m", "max_tokens": 1000, "messages": [{"role": "user", "content": "worth=%d"}]}`, lastWorth))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 	testenv.Wait(t, patience, func() error {
@@ -297,9 +281,7 @@ func TestAI(t *testing.T) {
 
 	asked := g.provider.asked.Load()
 	resp, err := http.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages": [`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	resp.Body.Close()
 	testenv.Same(t, "malformed: status", resp.StatusCode, http.StatusBadRequest)
 	testenv.Same(t, "malformed: requests of the provider", g.provider.asked.Load(), asked)
@@ -369,17 +351,11 @@ func TestAIPage(t *testing.T) {
 	example, _, _ = strings.Cut(example, "```")
 	text := testenv.Read(t, "ai.yaml")
 	c, err := envoyconf.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var shown any
 	var shipped struct{ Rules []any }
-	if err := json.Unmarshal([]byte(example), &shown); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(c.Get(envoyconf.Limiter+"/configuration/value").(string)), &shipped); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(example), &shown))
+	testenv.OK(t, json.Unmarshal([]byte(c.Get(envoyconf.Limiter+"/configuration/value").(string)), &shipped))
 	if !reflect.DeepEqual([]any{shown}, shipped.Rules) {
 		t.Errorf("docs/ai.md shows\n%v\nai.yaml has\n%v", shown, shipped.Rules)
 	}
@@ -413,16 +389,12 @@ func TestAIKeys(t *testing.T) {
 			for i, want := range []int{200, 200, 200, 429, 429} {
 				req, err := http.NewRequest(http.MethodPost, g.url+"/v1/chat/completions",
 					strings.NewReader(`{"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "worth=50"}]}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				req.Header.Set("content-type", "application/json")
 				req.Header.Set(tc.other, fmt.Sprintf("Bearer made-up-%d", i))
 				req.Header.Set(tc.key, tc.spellings[i])
 				resp, err := http.DefaultClient.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				resp.Body.Close()
 				testenv.Same(t, tc.spellings[i]+": status", resp.StatusCode, want)
 			}

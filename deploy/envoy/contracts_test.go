@@ -42,9 +42,7 @@ func newRepository(t *testing.T, redis string) *repository {
 
 func (r *repository) write(name, text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.OK(r.t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o700))
 }
 
 // run runs the script with the file changed, and wants what it says and how it ends.

@@ -55,9 +55,7 @@ func startWorkers(t *testing.T, workers int, file string, env []string, edit fun
 	text := testenv.Read(t, file)
 	changes := strings.NewReplacer("/etc/envoy/sluice.wasm", testenv.WasmPath(t), asShipped, patient)
 	c, err := envoyconf.Parse([]byte(changes.Replace(string(text))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	port, admin := testenv.FreePort(t), testenv.FreePort(t)
 	c.SetPorts(port, admin)
 	c.Set(envoyconf.Listener+"/address/socket_address/address", "127.0.0.1")
@@ -73,9 +71,7 @@ func startWorkers(t *testing.T, workers int, file string, env []string, edit fun
 func launch(t *testing.T, workers int, text []byte, env []string, port, admin int) *gateway {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, text, 0o600))
 	g := &gateway{
 		Process: run(t, workers, path, env), t: t,
 		url: fmt.Sprintf("http://127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin),
@@ -140,9 +136,7 @@ func counted(t *testing.T, servers ...redis.Cmdable) {
 	var keys []string
 	for _, server := range servers {
 		found, err := server.Keys(ctx, "rl:*").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		keys = append(keys, found...)
 	}
 	if len(keys) == 0 {

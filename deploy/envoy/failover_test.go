@@ -29,9 +29,7 @@ func TestFailover(t *testing.T) {
 	}
 
 	primary.Kill()
-	if err := replica.Client().ReplicaOf(ctx, "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, replica.Client().ReplicaOf(ctx, "NO", "ONE").Err())
 	testenv.Wait(t, patience, func() error {
 		g.get("/")
 		return asked(t, replica)
@@ -44,9 +42,7 @@ func TestFailover(t *testing.T) {
 func asked(t *testing.T, server *redistest.Server) error {
 	t.Helper()
 	stats, err := server.Client().Info(ctx, "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if !strings.Contains(stats, "cmdstat_evalsha:") {
 		return fmt.Errorf("%s was not asked", server.Addr)
 	}

@@ -125,9 +125,7 @@ func TestMonitoringRendered(t *testing.T) {
 			o.Plugin, o.Wasm, o.Upstream = []byte(c.plugin), testenv.WasmPath(t), envoytest.NewUpstream(t, nil).Addr
 			o.Listen, o.Admin = fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", admin)
 			rendered, err := render.Envoy(&o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			launch(t, 2, rendered.YAML, nil, port, admin).data(c.without).ExpectLabels("per-key", "an-hour")
 		})
 	}
@@ -137,19 +135,13 @@ func TestMonitoringRendered(t *testing.T) {
 func everything(t *testing.T, shipped string) string {
 	t.Helper()
 	var own, all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(shipped), &own); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(shipped), &own))
 	if own["redis"] == nil {
 		return promtest.Alone
 	}
-	if err := json.Unmarshal([]byte(promtest.Everything), &all); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(promtest.Everything), &all))
 	all["redis"] = own["redis"]
 	text, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(text)
 }

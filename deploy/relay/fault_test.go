@@ -154,18 +154,12 @@ func listenerURL(t *testing.T, relay *envoytest.Envoy, name string) string {
 func fetch(t *testing.T, method, url string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -208,9 +202,7 @@ func TestRedisDropsRelays(t *testing.T) {
 	for range 5 {
 		l.await(t, 200)
 		failed := l.failed.Load()
-		if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
 		l.await(t, 200)
 		n := l.failed.Load() - failed
 		if n > clients {
@@ -345,8 +337,6 @@ func undecided(e *envoytest.Envoy) error {
 func signal(t *testing.T, relay *envoytest.Envoy, s syscall.Signal) {
 	t.Helper()
 	pid := relay.PID()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Kill(pid, s))
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // frame is a gRPC message that may lie about its length.
@@ -217,9 +218,7 @@ func TestCutAtEachByte(t *testing.T) {
 func sliced(t *testing.T, target string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	carry := func(to, from net.Conn) {
 		defer to.Close()

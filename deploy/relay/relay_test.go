@@ -134,9 +134,7 @@ func TestNoSecret(t *testing.T) {
 func get(t *testing.T, url string) (status int, limit string) {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	return resp.StatusCode, resp.Header.Get("X-RateLimit-Limit")
 }

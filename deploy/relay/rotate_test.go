@@ -37,9 +37,7 @@ func (v *secretVolume) file() string { return filepath.Join(v.dir, "password") }
 
 func (v *secretVolume) must(err error) {
 	v.t.Helper()
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	testenv.OK(v.t, err)
 }
 
 // set replaces what the Secret has.
@@ -117,9 +115,7 @@ func TestPasswordOfBefore(t *testing.T) {
 	for _, args := range [][]any{
 		{"ACL", "SETUSER", "sluice", "<" + password, ">next"}, {"CLIENT", "KILL", "USER", "sluice"},
 	} {
-		if err := admin.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, admin.Do(t.Context(), args...).Err())
 	}
 	testenv.Wait(t, patience, func() error { return undecided(e) })
 	secret.set("next")

@@ -27,9 +27,7 @@ sentinel monitor counters 127.0.0.1 %d 1
 sentinel down-after-milliseconds counters 1000
 sentinel failover-timeout counters 10000
 `, port, primary.Port)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	testenv.Run(t, nil, testenv.Tool(t, "redis-server"), file, "--sentinel")
 	client := redis.NewSentinelClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port)})
 	t.Cleanup(func() { client.Close() })
@@ -78,9 +76,7 @@ func TestSentinel(t *testing.T) {
 			relay := envoytest.NewRelay(t, primary.Addr, func(c *envoyconf.Config) { failover(t, c, replica, primary) })
 			l := startLoad(t, startLimiter(t, "2s", relay.Addr), clients)
 			l.await(t, 200)
-			if err := move(sentinel, primary); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, move(sentinel, primary))
 			testenv.Wait(t, patience, func() error { return scripted(t, replica) })
 			l.await(t, 200)
 			failed := l.failed.Load()

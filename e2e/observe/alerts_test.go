@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/promtest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // alerts expects every alert to be raised by its trouble, and every recording
 // rule to have recorded something.
 func (s *scene) alerts(t *testing.T) {
 	alerts, err := s.prometheus.Rules("alert")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name, a := range alerts {
 		if promtest.OfRelay(name) {
 			continue
@@ -31,9 +30,7 @@ func (s *scene) alerts(t *testing.T) {
 		}
 	}
 	records, err := s.prometheus.Rules("record")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if len(alerts) < 16 || len(records) < 8 {
 		t.Errorf("%d alerts and %d recording rules were loaded", len(alerts), len(records))
 	}

@@ -49,9 +49,7 @@ var (
 func (s *scene) exposition(t *testing.T) map[string]exposed {
 	t.Helper()
 	resp, err := http.Get(s.Admin + "/stats/prometheus?filter=%5Ewasmcustom")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer resp.Body.Close()
 	metrics := map[string]exposed{}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

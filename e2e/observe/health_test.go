@@ -19,9 +19,7 @@ import (
 func info(t *testing.T, client *redis.Client, section, name string) int {
 	t.Helper()
 	text, err := client.Info(t.Context(), section).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, rest, _ := strings.Cut(text, "\n"+name+":")
 	n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
 	if err != nil {
@@ -38,9 +36,7 @@ func TestRedisHealth(t *testing.T) {
 	client := server.Client()
 	used := info(t, client, "memory", "used_memory")
 	const room = 2 << 20
-	if err := client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(used+room)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(used+room)).Err())
 	e := envoytest.Start(t, envoytest.Options{
 		Workers: 2,
 		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
@@ -78,8 +74,6 @@ func (s *scene) fill(t *testing.T, client *redis.Client, bytes int) {
 	t.Helper()
 	value := strings.Repeat("x", 16<<10)
 	for n := range bytes / len(value) {
-		if err := client.Set(t.Context(), fmt.Sprint("other:", n), value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, client.Set(t.Context(), fmt.Sprint("other:", n), value, 0).Err())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestOperatorsView drives traffic that has every outcome and meets every fault,
@@ -127,9 +129,7 @@ func (s *scene) overrides(t *testing.T) {
 		} else {
 			err = client.Set(context.Background(), "rl:{watched|u}:override", o.value, 0).Err()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(time.Second) // by then it is in force
 		s.ask(t, []step{{"/watched", o.ok, o.rejected}})
 	}

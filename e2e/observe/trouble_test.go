@@ -57,9 +57,7 @@ func (s *scene) trouble(t *testing.T) {
 func (s *scene) errors(t *testing.T, client *redis.Client) {
 	t.Helper()
 	full := func(bytes string) {
-		if err := client.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, client.ConfigSet(t.Context(), "maxmemory", bytes).Err())
 	}
 	full("1")
 	s.until(t, `sluice_redis_errors_total{cause="error_reply"} > 50`)
@@ -87,9 +85,7 @@ func (s *scene) slowness(t *testing.T, client *redis.Client) {
 func (s *scene) losses(t *testing.T, client *redis.Client) {
 	t.Helper()
 	for n := 0; n < 15; n++ {
-		if err := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
 		s.until(t, fmt.Sprintf("sluice_redis_reconnects_total > %d", n))
 	}
 }

@@ -31,6 +31,14 @@ func Within[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
 	}
 }
 
+// OK stops the test if there is an error: what comes with it means nothing.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // SameError fails the test if an error is not the one wanted. Where none is wanted, it
 // stops the test: what comes with the error means nothing.
 func SameError(t testing.TB, what string, got, want error) {

@@ -42,19 +42,13 @@ func withConfig(t *testing.T, resources, config string) string {
 			continue
 		}
 		var policy map[string]any
-		if err := yaml.Unmarshal([]byte(text), &policy); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, yaml.Unmarshal([]byte(text), &policy))
 		filter := policy["spec"].(map[string]any)["wasm"].([]any)[0].(map[string]any)
 		var parsed any
-		if err := yaml.Unmarshal([]byte(config), &parsed); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, yaml.Unmarshal([]byte(config), &parsed))
 		filter["config"] = parsed
 		changed, err := yaml.Marshal(policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		documents[i] = string(changed)
 	}
 	return strings.Join(documents, "\n---\n")
@@ -118,13 +112,9 @@ func nextImage(t *testing.T) string {
 	t.Helper()
 	const section = "\x00\x05\x04next"
 	path := filepath.Join(t.TempDir(), "next.wasm")
-	if err := os.WriteFile(path, append(testenv.Wasm(t), section...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, append(testenv.Wasm(t), section...), 0o600))
 	next := strings.TrimSuffix(image, ":v1") + ":v2"
-	if err := push(path, next); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, push(path, next))
 	return next
 }
 

@@ -47,17 +47,13 @@ func startObserved(t *testing.T, resources, observe string) *gateway {
 	t.Helper()
 	port := freePort(t)
 	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: t.TempDir()}
-	if err := os.Mkdir(g.path("resources"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(g.path("resources"), 0o700))
 	g.adoptEnvoy()
 	program := filepath.Join(programs, "envoy-gateway")
 	<-testenv.Run(t, nil, program, "certgen", "--local", "--config-home", g.path("config")).Exited()
 
 	_, upstream, err := net.SplitHostPort(envoytest.NewUpstream(t, nil).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	certs := g.path("config", "certs", "envoy")
 	g.write("around.yaml", meshtest.Fill(t, "testdata/gateway.yaml", map[string]any{
 		"ENVOY": envoyVersion, "OBSERVE": observe, "PORT": port, "UPSTREAM": upstream, "CERTS": certs,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestMonitoring: dashboard, alerts and recording rules have data, with the labels of
@@ -66,16 +67,12 @@ func shipped(t *testing.T, names []string) string {
 		if !strings.Contains(document, "kind: EnvoyProxy\n") {
 			continue
 		}
-		if err := yaml.Unmarshal([]byte(document), &proxy); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, yaml.Unmarshal([]byte(document), &proxy))
 	}
 	var lines []string
 	for _, name := range names {
 		value, err := json.Marshal(proxy.Spec[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		lines = append(lines, name+": "+string(value))
 	}
 	return strings.Join(lines, "\n  ")

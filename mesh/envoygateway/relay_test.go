@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -34,9 +35,7 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	t.Helper()
 	server = redistest.Start(t)
 	host, port, err := net.SplitHostPort(envoytest.NewRelay(t, server.Addr, nil).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := meshtest.Render(t, "envoy-gateway/gateway-relay.yaml", meshtest.Values{
 		"image": image, "gateway": meshtest.Values{"name": "shop"}, "config": meshtest.Patient(),
 	})

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"istio.io/istio/pkg/model"
 	"istio.io/istio/pkg/wasm"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // agent stands where istio-agent does, between Envoy and the control plane: it
@@ -25,9 +27,7 @@ type agent struct {
 func startAgent(t *testing.T, control string) int {
 	t.Helper()
 	conn, err := grpc.NewClient(control, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	cache := wasm.NewLocalFileCache(t.TempDir(), wasm.Options{})
 	t.Cleanup(cache.Cleanup)
@@ -37,9 +37,7 @@ func startAgent(t *testing.T, control string) int {
 		control: discovery.NewAggregatedDiscoveryServiceClient(conn), cache: cache,
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
 	return l.Addr().(*net.TCPAddr).Port

@@ -49,9 +49,7 @@ func TestValid(t *testing.T) {
 	schemas, err := crd.NewValidatorFromFilesWithOptions(
 		[]string{filepath.Join(env.IstioSrc, "manifests/charts/base/files/crd-all.gen.yaml")}, crd.WithoutCRDValidation(),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, dir := range []string{"gateway", "sidecar"} {
 		for _, more := range []meshtest.Values{nil, cluster, strict} {
 			text := render(t, dir, at(6380), more)
@@ -184,9 +182,7 @@ func TestShared(t *testing.T) {
 func count(t *testing.T, p *proxy) int {
 	t.Helper()
 	a, err := p.Get("x-cost", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	switch a.Status {
 	case http.StatusOK:
 		return 1

@@ -74,9 +74,7 @@ func startMeshBeside(t *testing.T, configs []config.Config, kubernetes string) *
 		m.ports[name] = testenv.FreePort(t)
 	}
 	_, upstream, err := net.SplitHostPort(envoytest.NewUpstream(t, nil).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	around := meshtest.Fill(t, "testdata/mesh.yaml", map[string]any{
 		"UPSTREAM": upstream, "A": m.ports["gateway-a"], "B": m.ports["gateway-b"], "SIDECAR": m.ports["reviews"],
 	})

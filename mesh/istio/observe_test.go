@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -61,14 +62,10 @@ func override(t *testing.T) string {
 		if !strings.Contains(document, "kind: ConfigMap\n") {
 			continue
 		}
-		if err := yaml.Unmarshal([]byte(document), &configMap); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, yaml.Unmarshal([]byte(document), &configMap))
 	}
 	converted, err := yaml.YAMLToJSON([]byte(configMap.Data["custom_bootstrap.json"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(converted)
 }
 
@@ -79,20 +76,14 @@ func statsOfIstio(t *testing.T) string {
 		ID:          "router~10.0.0.9~gateway-a.istio-system~istio-system.svc.cluster.local",
 		InstanceIPs: []string{"10.0.0.9"}, ProxyConfig: istiomesh.DefaultProxyConfig(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var text bytes.Buffer
 	template := filepath.Join(env.IstioSrc, "tools/packaging/common/envoy_bootstrap.json")
-	if err := bootstrap.New(bootstrap.Config{Node: node}).WriteTo(template, &text); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, bootstrap.New(bootstrap.Config{Node: node}).WriteTo(template, &text))
 	var whole struct {
 		Stats json.RawMessage `json:"stats_config"`
 	}
-	if err := json.Unmarshal(text.Bytes(), &whole); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text.Bytes(), &whole))
 	if !strings.Contains(string(whole.Stats), "stats_matcher") {
 		t.Fatalf("Istio's bootstrap filters no statistics: %s", whole.Stats)
 	}

@@ -52,9 +52,7 @@ func (m *mesh) proxy(node map[string]any, env []string, args ...string) *proxy {
 	}
 	node["ADMIN"], node["XDS"] = testenv.FreePort(m.t), m.agent
 	path := filepath.Join(m.t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(path, []byte(meshtest.Fill(m.t, "testdata/envoy.yaml", node)), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.OK(m.t, os.WriteFile(path, []byte(meshtest.Fill(m.t, "testdata/envoy.yaml", node)), 0o600))
 	url := fmt.Sprintf("http://127.0.0.1:%d", m.ports[node["NAME"].(string)])
 	p := &proxy{Client: meshtest.Client{T: m.t, URL: url}, admin: fmt.Sprintf("127.0.0.1:%d", node["ADMIN"])}
 	p.Process = testenv.Run(m.t, env, testenv.Tool(m.t, "envoy"), append([]string{

@@ -19,6 +19,7 @@ import (
 
 	upstream "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -35,9 +36,7 @@ func TestRelayValid(t *testing.T) {
 	schemas, err := crd.NewValidatorFromFilesWithOptions(
 		[]string{filepath.Join(env.IstioSrc, "manifests/charts/base/files/crd-all.gen.yaml")}, crd.WithoutCRDValidation(),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, dir := range []string{"relay", "gateway-relay", "sidecar-relay", "waypoint-relay"} {
 		text := render(t, dir)
 		if strings.Contains(text, "kind: EnvoyFilter") {
@@ -159,9 +158,7 @@ func hasHTTP2(t *testing.T, control *xds.FakeDiscoveryServer, p *model.Proxy) bo
 		if c.Name != relayCluster || set == nil {
 			continue
 		}
-		if err := set.UnmarshalTo(options); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, set.UnmarshalTo(options))
 		return options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil
 	}
 	return false

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -34,9 +35,7 @@ ports: [{name: grpc, port: %s, protocol: TCP}]
 func relayService(t *testing.T, relay *envoytest.Envoy) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(relay.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for document := range strings.SplitSeq(render(t, "relay"), "\n---\n") {
 		if strings.Contains(document, "kind: Service\n") {
 			document = strings.Replace(document, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does

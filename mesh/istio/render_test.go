@@ -8,6 +8,7 @@ import (
 	"istio.io/istio/pilot/pkg/config/kube/crd"
 	"istio.io/istio/pkg/config"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -43,8 +44,6 @@ func plugin(t *testing.T, configs []config.Config) *config.Config {
 func setPlugin(t *testing.T, c *config.Config, text string) {
 	t.Helper()
 	pluginConfig := new(structpb.Struct)
-	if err := pluginConfig.UnmarshalJSON([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, pluginConfig.UnmarshalJSON([]byte(text)))
 	c.Spec.(*extensions.WasmPlugin).PluginConfig = pluginConfig
 }

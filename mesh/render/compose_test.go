@@ -21,9 +21,7 @@ func compose(t *testing.T) *types.Project {
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file}}, Environment: types.Mapping{},
 	}, func(o *loader.Options) { o.SetProjectName("sluice", true) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return project
 }
 
@@ -73,9 +71,7 @@ func mounted(t *testing.T, s types.ServiceConfig, target string) string {
 // TestComposeUpstream: Envoy itself takes the upstream's configuration.
 func TestComposeUpstream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "upstream.yaml")
-	if err := os.WriteFile(file, []byte(compose(t).Configs["upstream"].Content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(compose(t).Configs["upstream"].Content), 0o600))
 	validate := exec.Command(testenv.Tool(t, "envoy"), "--mode", "validate", "--log-level", "warning", "-c", file)
 	if out, err := validate.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -57,9 +57,7 @@ func TestRelay(t *testing.T) {
 					o.Redis = append(o.Redis, "replica:6379")
 				}
 				alone, err := render.Relay(&o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				want := parse(t, string(alone.YAML))
 				envoytest.Plain(want)
 				want.Set(auth, map[string]any{"filename": "/etc/sluice/redis/password"})
@@ -76,9 +74,7 @@ func TestRelay(t *testing.T) {
 func parse(t *testing.T, text string) *envoyconf.Config {
 	t.Helper()
 	c, err := envoyconf.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -255,12 +251,8 @@ func TestForms(t *testing.T) {
 	for _, command := range commands {
 		for _, recipe := range recipes {
 			values, err := strvals.Parse(command[2])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := strvals.ParseJSON("config="+recipe[1], values); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
+			testenv.OK(t, strvals.ParseJSON("config="+recipe[1], values))
 			text, err := meshtest.Template(t, command[1], values)
 			if err != nil {
 				t.Errorf("%s: %v of\n%s", command[0], err, recipe[1])
@@ -277,9 +269,7 @@ func TestForms(t *testing.T) {
 				continue
 			}
 			want, err := input.Load([]byte(recipe[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			testenv.Same(t, command[0]+": rules", len(got.Rules), len(want.Rules))
 		}
 	}
@@ -300,9 +290,7 @@ func TestRecipeValues(t *testing.T) {
 		want := rulesByName(t, recipe[1])
 		for _, platform := range []string{"istio", "envoy-gateway"} {
 			values, err := common.ReadValues([]byte(recipe[2]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			values["platform"] = platform
 			text, err := meshtest.Template(t, "default", values)
 			if err != nil {
@@ -327,9 +315,7 @@ func TestRecipeValues(t *testing.T) {
 func rulesByName(t *testing.T, configuration string) map[string]any {
 	t.Helper()
 	var c struct{ Rules []map[string]any }
-	if err := json.Unmarshal([]byte(configuration), &c); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(configuration), &c))
 	named := map[string]any{}
 	for _, rule := range c.Rules {
 		named[rule["name"].(string)] = rule

@@ -41,9 +41,7 @@ func TestPatterns(t *testing.T) {
 		},
 	} {
 		cfg, err := config.Parse([]byte(strings.Replace(rule, "%", c.expr, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		testenv.SameList(t, c.expr, Patterns(cfg).Lines(), c.want)
 	}
 }
@@ -101,9 +99,7 @@ func TestQuotaByExpression(t *testing.T) {
 		expr, _ := json.Marshal(tc.expr)
 		cfg, err := config.Parse(fmt.Appendf(nil, `{"quota": {"path": "/q", "rules": ["e"]}, "rules": [%s]}`,
 			fmt.Sprintf(tc.rule, expr)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		testenv.Same(t, tc.expr, len(oddQuotas(cfg)) == 1, tc.told)
 		testenv.Same(t, tc.expr+" reads the path", len(readsPath(cfg)) == 1, tc.expr == "request.path")
 	}

@@ -191,27 +191,17 @@ func TestRoutes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := config.Parse(convertExample(t, "testdata/"+c.example).JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			expressions := &explain.Expressions{}
 			set, err := rule.Compile(cfg, expressions)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			r, err := explain.NewRequest("GET", "http://h/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			r.Use(expressions)
 			for _, header := range c.headers {
-				if err := r.AddHeader(header); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, r.AddHeader(header))
 			}
-			if err := r.SetProperty("xds.route_name=" + c.route); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, r.SetProperty("xds.route_name="+c.route))
 			var m rule.Matcher
 			applied, _, _ := set.Apply(r, &m)
 			var got []string
@@ -234,9 +224,7 @@ func TestRoutesOfOneName(t *testing.T) {
 	const service = "domain: a\ndescriptors: [{key: generic_key, value: x, " +
 		"rate_limit: {unit: second, requests_per_unit: 1}}]"
 	result, err := RateLimit(File{"r", []byte(service)}, File{"e", []byte(routes)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const match = `"match": {"expr": "xds.route_name == 'it\\'s'"}`
 	testenv.Same(t, "that "+string(result.JSON)+" has "+match, strings.Contains(string(result.JSON), match), true)
 	const missing = `another route without this limit is named "a", too`

@@ -14,9 +14,7 @@ func TestLookEnds(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r",
 		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report := &Report{}

@@ -50,13 +50,9 @@ func request(t *testing.T, args []string) *explain.Request {
 	var described input.Request
 	command := &cobra.Command{}
 	described.Flags(command)
-	if err := command.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.ParseFlags(args))
 	made, err := described.Make(command.Flags().Args())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return made
 }
 
@@ -64,13 +60,9 @@ func request(t *testing.T, args []string) *explain.Request {
 func rules(t *testing.T, configuration string, args ...string) map[string]explain.Rule {
 	t.Helper()
 	cfg, err := input.Load([]byte(configuration))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all, err := explain.Explain(cfg, request(t, args))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	found := map[string]explain.Rule{}
 	for _, r := range all {
 		testenv.Same(t, "applied, of "+r.Rule, r.Applied != nil, r.Applies && r.Mode != "exempt")
@@ -369,9 +361,7 @@ func TestHeaders(t *testing.T) {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
 		all, err := explain.Explain(cfg, request(t, []string{"http://h/", "-H", "x-user: ann"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var values []string
 		for _, h := range explain.Headers(cfg, all, noon) {
 			values = append(values, h[1])

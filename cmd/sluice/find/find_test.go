@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const rules = `{"rules": [{"name": "a", "limits": []}]}`
@@ -118,9 +120,7 @@ func TestConfigurations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			found, others, err := Configurations(c.file, []byte(c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if len(others) != c.others {
 				t.Errorf("%d other plugins, want %d", len(others), c.others)
 			}

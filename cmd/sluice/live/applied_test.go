@@ -13,9 +13,7 @@ func keyed(t *testing.T, key string) *config.Config {
 	t.Helper()
 	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [` + key + `],
 		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return cfg
 }
 

@@ -18,32 +18,22 @@ func TestReadCalendar(t *testing.T) {
 	server := redistest.Start(t)
 	ctx := context.Background()
 	client, err := Connect(ctx, Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second, Prefix: "rl"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer client.Close()
 	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [
 		{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Asia/Tokyo", "starts": "03-17"},
 		{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	id, err := Of(cfg, "r", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	now := time.Now()
 	b := id.Sets[0].Limits.Calendars[0].Around(now.UnixMicro())
 	// What the script writes: the minute in which the window begins, and the count.
 	state := (b[1]/60e6%(1<<22))<<31 + 7
 	name := string(wire.AppendKey(nil, "rl", id.Tag, ":fixed_window:year:Asia/Tokyo:03-17"))
-	if err := server.Client().Do(ctx, "SET", name, state, "PXAT", b[2]/1000).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, server.Client().Do(ctx, "SET", name, state, "PXAT", b[2]/1000).Err())
 	all, err := client.Read(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got := all[0]
 	testenv.Same(t, "the key", got.Key, name)
 	testenv.Same(t, "what is used", got.Used, 7)

@@ -100,9 +100,7 @@ func TestOdd(t *testing.T) {
 func checkOdd(t *testing.T, rule, at, says string) {
 	t.Helper()
 	cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + rule + `}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := Odd(cfg)
 	if at == "" {
 		testenv.Same(t, rule+": findings", len(all), 0)

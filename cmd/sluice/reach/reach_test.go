@@ -82,9 +82,7 @@ func TestUnreachable(t *testing.T) {
 			t.Parallel()
 			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first +
 				`}, {"name": "second", "match": ` + c.second + `, ` + limit + `}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			found := Unreachable(cfg)
 			if (len(found) == 1) != c.hidden {
 				t.Errorf("%v, want some: %t", found, c.hidden)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const (
@@ -105,9 +106,7 @@ func TestFiles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			result, err := c.run(with(c.plugin, c.options))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			for _, want := range c.contains {
 				if !strings.Contains(string(result.YAML), want) {
 					t.Errorf("the file lacks %s", want)

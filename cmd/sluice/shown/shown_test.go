@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 func TestText(t *testing.T) {
@@ -40,9 +42,7 @@ func TestJSON(t *testing.T) {
 	t.Parallel()
 	const text = "a\u009b\u202e\x7f\n\x1b é"
 	encoded, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const want = `"a\u009b\u202e\u007f\n\u001b é"`
 	got := JSON(encoded)
 	if string(got) != want {

@@ -23,17 +23,11 @@ import (
 func run(t *testing.T, plugin, traffic string, o Options) *Report {
 	t.Helper()
 	cfg, err := config.Parse([]byte(plugin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rules, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	described, err := ParseTraffic([]byte(traffic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	o.Envoys, o.Workers = max(1, o.Envoys), max(1, o.Workers)
 	if o.RoundTripMicros == 0 {
 		o.RoundTripMicros = 500
@@ -266,9 +260,7 @@ func TestSeed(t *testing.T) {
 	results := map[string]bool{}
 	for _, seed := range []uint64{1, 1, 2} {
 		text, err := json.Marshal(run(t, limit, traffic, Options{Seed: seed, Envoys: 2}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		results[string(text)] = true
 	}
 	if len(results) != 2 {
@@ -337,9 +329,7 @@ func TestReadLog(t *testing.T) {
 		"",
 	}
 	log, err := ReadLog(strings.NewReader(strings.Join(lines, "\n")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	testenv.Same(t, "lines that are no requests", log.Skipped, 2)
 	testenv.Same(t, "its length in us", log.durationMicros(), second+1)
 	for i, want := range []struct {
@@ -374,20 +364,14 @@ func TestLogChanges(t *testing.T) {
 	t.Parallel()
 	const line = `[2026-01-02T03:04:05Z] "GET /y HTTP/2" 200` + "\n"
 	file, err := os.Create(filepath.Join(t.TempDir(), "access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer file.Close()
 	if _, err := file.WriteString(line + line); err != nil {
 		t.Fatal(err)
 	}
 	log, err := ReadLog(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Truncate(int64(len(line))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, file.Truncate(int64(len(line))))
 	testenv.Same(t, "a first request", log.next() != nil, true)
 	testenv.Same(t, "a second one", log.next() != nil, false)
 	testenv.SameError(t, "the error", log.Err, io.EOF)
@@ -461,9 +445,7 @@ func TestBytesOfALog(t *testing.T) {
 	t.Parallel()
 	limit := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 100, WindowMicros: second}
 	plan, err := algo.NewPlan([]algo.Limit{limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	states, out := make([]algo.State, 1), make([]algo.Decision, 1)
 	for i := range int64(3) {
 		plan.Decide(states, 1_790_000_000*second+i, []int64{2}, out)

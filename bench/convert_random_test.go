@@ -14,14 +14,12 @@ import (
 // limit of all others, on every route, more often than that limit admits. A limit of the virtual
 // host once took their exception away.
 func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
-	root := testenv.Root(t)
-	binary, err := buildService(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := root + "/cmd/sluice/convert/testdata/vip"
-	service := units.ReplaceAllString(readExample(t, dir, "ratelimit.yaml"), "unit: day") // no window ends
-	d := newDuel(t, binary, service, readExample(t, dir, "envoy.yaml"))
+	service := units.ReplaceAllString(converted(t, "vip", "ratelimit.yaml"), "unit: day") // no window ends
+	d := newDuel(t, binary, service, converted(t, "vip", "envoy.yaml"))
 	for _, c := range []struct {
 		key      string
 		admitted int // of 150

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,16 +30,14 @@ import (
 // envoyproxy/ratelimit and to what its configuration was converted to. They may
 // disagree where the documents say so: Sluice's rejected requests consume nothing.
 func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
-	root := testenv.Root(t)
-	binary, err := buildService(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, example := range []string{"address", "nested", "routes", "matches", "vip"} {
-		t.Run(example, func(t *testing.T) {
-			dir := filepath.Join(root, "cmd/sluice/convert/testdata", example)
-			d := newDuel(t, binary, shortened(readExample(t, dir, "ratelimit.yaml")), readExample(t, dir, "envoy.yaml"))
-			random := rand.New(rand.NewPCG(1, uint64(len(example))))
+	for _, name := range []string{"address", "nested", "routes", "matches", "vip"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDuel(t, binary, shortened(converted(t, name, "ratelimit.yaml")), converted(t, name, "envoy.yaml"))
+			random := rand.New(rand.NewPCG(1, uint64(len(name))))
 			for range 600 {
 				d.fight(randomRequest(random))
 				if t.Failed() {
@@ -55,13 +51,10 @@ func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
 	}
 }
 
-func readExample(t *testing.T, dir, name string) string {
+// converted is a file of an example of what is converted.
+func converted(t *testing.T, name, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(testenv.File(t, "cmd/sluice/convert/testdata/"+name+"/"+file))
 }
 
 var (

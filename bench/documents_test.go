@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -33,9 +32,8 @@ func TestDocumentsShowThePublishedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range files {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if string(text) != want {
-			t.Errorf("%s is not that of the published run (%v)", name, err)
+		if string(testenv.File(t, name)) != want {
+			t.Errorf("%s is not that of the published run", name)
 		}
 	}
 	testenv.WellFormed(t, publishedChart, []byte(files[publishedChart]))

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,16 +13,11 @@ import (
 // TestPublishedFootprint holds the documents to the table that "make footprint PUBLISH=1" wrote last.
 func TestPublishedFootprint(t *testing.T) {
 	t.Parallel()
-	root := testenv.Root(t)
-	page, err := os.ReadFile(filepath.Join(root, footprintPage))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(page), footprintBegins)
+	_, block, _ := strings.Cut(string(testenv.File(t, footprintPage)), footprintBegins)
 	head, _, _ := strings.Cut(block, "\n")
 	published := parseTable(block)
 	testenv.Same(t, "rows", len(published), len(proxies))
-	changed, err := published.pages(head).Changed(root)
+	changed, err := published.pages(head).Changed(testenv.Root(t))
 	testenv.Same(t, "error", err, nil)
 	testenv.Same(t, "documents that show something else", len(changed), 0)
 }

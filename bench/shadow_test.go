@@ -21,16 +21,11 @@ import (
 // TestBothInOneChain is docs/migration.md's recipe: Sluice in shadow before Envoy's own
 // filter, with the access log that shows where they disagree. Both have a limit of 3.
 func TestBothInOneChain(t *testing.T) {
-	root := testenv.Root(t)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "migration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	format := regexp.MustCompile(`(?m)^inline_string: "(.*)\\n"$`).FindSubmatch(page)
+	format := regexp.MustCompile(`(?m)^inline_string: "(.*)\\n"$`).FindSubmatch(testenv.File(t, "docs/migration.md"))
 	if format == nil {
 		t.Fatal("docs/migration.md has no access log for the comparison")
 	}
-	binary, err := buildService(context.Background(), root, t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,15 @@ func (m *model) check() {
 		testenv.Same(m.t, "entries in the pipe", c.link.pipe.commands.len(),
 			len(m.commands)+len(m.replies)+kept)
 	}
+	for i := range c.outbox.queues {
+		q, size := &c.outbox.queues[i], int64(0)
+		for j := q.first; j < q.next; j++ {
+			size += q.at(j).size()
+		}
+		if q.size != size {
+			m.t.Errorf("%d charges wait in a queue, which counts %d", size, q.size)
+		}
+	}
 	m.checkClients()
 	m.checkStates()
 }

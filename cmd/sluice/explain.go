@@ -33,62 +33,54 @@ contracts makes of the request's identities.`,
 		Example: "  sluice explain -c plugin.json -H 'x-api-key: a' --client-ip 192.0.2.7 GET " +
 			"https://api.example.com/v1/items",
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return explainRequest(c, &from, &contracts, &request, args)
-		},
+	}
+	command.RunE = func(_ *cobra.Command, args []string) error {
+		req, err := request.Make(args)
+		if err != nil {
+			return console.Usage("%w", err)
+		}
+		l, err := from.Limiter(c)
+		if err != nil {
+			return err
+		}
+		if err := l.TakeHashSecret(c); err != nil {
+			return err
+		}
+		agreed, err := contracts.Read(c, l)
+		if err != nil {
+			return err
+		}
+		settings := map[string]string{}
+		for i := range agreed {
+			settings[agreed[i].Tag] = agreed[i].Value
+		}
+		rules, err := explain.Under(settings, l.Config, req)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
+		for i := range rules {
+			rows = append(rows, explanation(&rules[i])...)
+		}
+		fields, headers := map[string]string{}, explain.Headers(l.Config, rules, time.Now().UnixMicro())
+		for _, h := range headers {
+			fields[h[0]] = h[1]
+		}
+		err = c.Show(map[string]any{"rules": rules, "headers": fields}, rows, "")
+		if err != nil || c.JSON() || len(headers) == 0 {
+			return err
+		}
+		c.Say("The response, if nothing has been used before:\n")
+		for _, h := range headers {
+			c.Say("  %s: %s\n", h[0], h[1])
+		}
+		return nil
 	}
 	from.Flag(command)
 	command.PreRunE = live.FromEnvironment(c)
 	request.Flags(command)
 	contracts.Flag(command.Flags())
 	return command
-}
-
-func explainRequest(
-	c *console.Console, from *input.Source, contracts *live.Contracts, r *input.Request, args []string,
-) error {
-	req, err := r.Make(args)
-	if err != nil {
-		return console.Usage("%w", err)
-	}
-	l, err := from.Limiter(c)
-	if err != nil {
-		return err
-	}
-	if err := l.TakeHashSecret(c); err != nil {
-		return err
-	}
-	agreed, err := contracts.Read(c, l)
-	if err != nil {
-		return err
-	}
-	settings := map[string]string{}
-	for i := range agreed {
-		settings[agreed[i].Tag] = agreed[i].Value
-	}
-	rules, err := explain.Under(settings, l.Config, req)
-	if err != nil {
-		return err
-	}
-	fields, headers := map[string]string{}, explain.Headers(l.Config, rules, time.Now().UnixMicro())
-	for _, h := range headers {
-		fields[h[0]] = h[1]
-	}
-	if c.JSON() {
-		return c.Print(map[string]any{"rules": rules, "headers": fields})
-	}
-	rows := [][]string{{"RULE", "APPLIES", "IDENTITY", "COST", "LIMIT", "KEY IN REDIS"}}
-	for i := range rules {
-		rows = append(rows, explanation(&rules[i])...)
-	}
-	if err := c.Table(rows); err != nil || len(headers) == 0 {
-		return err
-	}
-	c.Say("The response, if nothing has been used before:\n")
-	for _, h := range headers {
-		c.Say("  %s: %s\n", h[0], h[1])
-	}
-	return nil
 }
 
 // explanation is a rule's rows in the table.
@@ -147,21 +139,19 @@ func explanation(r *explain.Rule) [][]string {
 
 // limitText is a limit in a few words, such as `gcra 10 in 1s, burst 20`.
 func limitText(l explain.Limit) string {
-	var s strings.Builder
+	capacity, class := l.Capacity, ""
 	if l.Ceiling > 0 && l.Ceiling < algo.MaxCeiling {
-		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Limit, l.Window, l.Unit))
-		fmt.Fprintf(&s, ", %d for its class (%d %%)", l.Capacity, l.Ceiling)
-	} else {
-		s.WriteString(console.Limit(l.Algorithm, l.Limit, l.Capacity, l.Window, l.Unit))
+		capacity, class = l.Limit, fmt.Sprintf(", %d for its class (%d %%)", l.Capacity, l.Ceiling)
 	}
+	text := console.Limit(l.Algorithm, l.Limit, capacity, l.Window, l.Unit) + class
 	if l.Cost != nil {
-		fmt.Fprintf(&s, ", cost %d", *l.Cost)
+		text += fmt.Sprintf(", cost %d", *l.Cost)
 	}
 	if l.Guarantee {
-		s.WriteString(", guaranteed")
+		text += ", guaranteed"
 	}
 	if l.Over {
-		s.WriteString(", over it")
+		text += ", over it"
 	}
-	return s.String()
+	return text
 }

@@ -64,24 +64,14 @@ func rootCommand(c *console.Console) *cobra.Command {
 	root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(validateCommand(c), renderCommand(c), explainCommand(c), convertCommand(c), webhookCommand(c),
-		versionCommand(c))
+		&cobra.Command{
+			Use: "version", Short: "Say which build this is", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				return c.Show(map[string]string{"version": version}, nil, version)
+			},
+		})
 	root.AddCommand(play.Commands(c)...)
 	root.AddCommand(live.Commands(c)...)
 	root.AddCommand(doctor.Command(c))
 	return root
-}
-
-func versionCommand(c *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which build this is",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if c.JSON() {
-				return c.Print(map[string]string{"version": version})
-			}
-			c.Say("%s\n", version)
-			return nil
-		},
-	}
 }

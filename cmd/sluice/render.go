@@ -31,13 +31,39 @@ func renderCommand(c *console.Console) *cobra.Command {
 		Use:   "render",
 		Short: "Write complete files for Envoy, and for a relay",
 	}
-	command.AddCommand(renderEnvoyCommand(c), renderRelayCommand(c))
-	command.AddCommand(inKubernetes("istio"), inKubernetes("envoy-gateway"))
+	envoy := &rendering{run: render.Envoy}
+	of := envoy.command(c, "envoy", "A configuration for Envoy without a control plane",
+		"  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n"+
+			"  envoy --mode validate -c sluice.yaml", "0.0.0.0:10000", "the configuration's",
+		"Envoy with Redis' password (default: the configuration's)")
+	envoy.Source.Flag(of)
+	of.Flags().StringVar(&envoy.Admin, "admin", "127.0.0.1:9901", "address of Envoy's admin interface")
+	of.Flags().StringVar(&envoy.Upstream, "upstream", "upstream:8080", "address of the upstream to protect")
+	of.Flags().StringVar(&envoy.Wasm, "wasm", "/etc/envoy/sluice.wasm", "path of the plugin where Envoy runs")
+	relay := &rendering{run: render.Relay}
+	beside := relay.command(c, "relay", "A relay beside Redis, through which limiters ask, for an Envoy of its own",
+		"  sluice render relay --redis redis:6379 --redis-user sluice --allow spiffe://example.com/edge --out relay.yaml",
+		"0.0.0.0:9000", "the password's alone", "the relay with Redis' password (default: REDIS_PASSWORD)")
+	beside.Flags().StringSliceVar(&relay.Allow, "allow", nil, "who may ask: SPIFFE identities, spiffe://DOMAIN/PATH")
+	command.AddCommand(of, beside, inKubernetes("istio"), inKubernetes("envoy-gateway"))
 	return command
 }
 
-// redisFlags are those about Redis, and the file to write.
-func (r *rendering) redisFlags(command *cobra.Command) {
+// command is one of the render commands, with the flags about Redis, and the file to write.
+func (r *rendering) command(c *console.Console, use, short, example, listen, user, variable string) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short, Example: example, Args: cobra.NoArgs,
+		RunE: func(called *cobra.Command, _ []string) error {
+			if called.Flags().Lookup("config") != nil {
+				l, err := r.Limiter(c)
+				if err != nil {
+					return err
+				}
+				r.Plugin = l.JSON
+			}
+			return r.write(c)
+		},
+	}
 	f := command.Flags()
 	f.Var((*input.Addresses)(&r.Redis), "redis", "address of Redis, host:port; several: a primary with its "+
 		"replicas, or with --redis-cluster some nodes")
@@ -46,57 +72,11 @@ func (r *rendering) redisFlags(command *cobra.Command) {
 	f.StringVar(&r.CA, "redis-ca", "/etc/ssl/certs/ca-certificates.crt",
 		"file, where Envoy runs, with the authority of Redis' certificate")
 	f.StringVar(&r.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
-	f.StringVar(&r.User, "redis-user", "", "user of Redis (default: the configuration's)")
-	f.StringVar(&r.PasswordEnv, "redis-password-env", "",
-		"environment variable of Envoy with Redis' password (default: the configuration's)")
+	f.StringVar(&r.User, "redis-user", "", "user of Redis (default: "+user+")")
+	f.StringVar(&r.PasswordEnv, "redis-password-env", "", "environment variable of "+variable)
+	f.StringVar(&r.Listen, "listen", listen, "address to listen at")
 	f.StringVar(&r.out, "out", "", "file to write (default: standard output)")
 	console.Must(command.MarkFlagFilename("out", "yaml", "yml"))
-}
-
-func renderEnvoyCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.Envoy}
-	command := &cobra.Command{
-		Use:   "envoy",
-		Short: "A configuration for Envoy without a control plane",
-		Example: "  sluice render envoy -c plugin.json --redis redis:6379 --upstream app:8080 --out sluice.yaml\n" +
-			"  envoy --mode validate -c sluice.yaml",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			l, err := r.Limiter(c)
-			if err != nil {
-				return err
-			}
-			r.Plugin = l.JSON
-			return r.write(c)
-		},
-	}
-	r.Source.Flag(command)
-	r.redisFlags(command)
-	f := command.Flags()
-	f.StringVar(&r.Listen, "listen", "0.0.0.0:10000", "address to listen at")
-	f.StringVar(&r.Admin, "admin", "127.0.0.1:9901", "address of Envoy's admin interface")
-	f.StringVar(&r.Upstream, "upstream", "upstream:8080", "address of the upstream to protect")
-	f.StringVar(&r.Wasm, "wasm", "/etc/envoy/sluice.wasm", "path of the plugin where Envoy runs")
-	return command
-}
-
-func renderRelayCommand(c *console.Console) *cobra.Command {
-	r := &rendering{run: render.Relay}
-	command := &cobra.Command{
-		Use:   "relay",
-		Short: "A relay beside Redis, through which limiters ask, for an Envoy of its own",
-		Example: "  sluice render relay --redis redis:6379 --redis-user sluice --allow spiffe://example.com/edge --out " +
-			"relay.yaml",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return r.write(c) },
-	}
-	r.redisFlags(command)
-	f := command.Flags()
-	f.Lookup("redis-user").Usage = "user of Redis (default: the password's alone)"
-	f.Lookup("redis-password-env").Usage = "environment variable of the relay with Redis' password (default: " +
-		"REDIS_PASSWORD)"
-	f.StringSliceVar(&r.Allow, "allow", nil, "who may ask: SPIFFE identities, spiffe://DOMAIN/PATH")
-	f.StringVar(&r.Listen, "listen", "0.0.0.0:9000", "address to listen at")
 	return command
 }
 

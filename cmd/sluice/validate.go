@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -65,9 +63,7 @@ It exits with 1 if there is a mistake, or a file without any configuration. With
 --if-present such a file is accepted, and one that does not parse is passed over.`,
 		Example: "  sluice validate envoy.yaml deploy/envoy/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return v.validate(c, args)
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return v.validate(c, args) },
 	}
 	command.Flags().BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
 	command.Flags().BoolVar(&v.ifPresent, "if-present", false,
@@ -98,8 +94,9 @@ func (v validator) validate(c *console.Console, names []string) error {
 		if err := c.Print(all); err != nil {
 			return err
 		}
-	} else {
-		for _, report := range all.Files {
+	}
+	for _, report := range all.Files {
+		if !c.JSON() {
 			report.print(c)
 		}
 	}
@@ -142,23 +139,33 @@ func (v validator) validateFile(c *console.Console, name string) (fileReport, er
 
 // checkAll reports on the configurations of a file, and on their surroundings.
 func checkAll(found []find.Found) (all []configReport) {
-	loaded := make([]*config.Config, len(found))
 	for i := range found {
-		report, cfg := check(&found[i])
-		all, loaded[i] = append(all, report), cfg
-	}
-	for i, cfg := range loaded {
-		if cfg == nil {
+		f := &found[i]
+		report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
+		if f.Bridge {
+			report.Role = "bridge"
+			all = append(all, report)
 			continue
 		}
-		all[i].Warnings = append(all[i].Warnings, located(&found[i], reach.Warnings(cfg))...)
-		for _, f := range envoyfile.Findings(&found[i], cfg) {
-			list := &all[i].Warnings
-			if f.Error {
-				list = &all[i].Mistakes
+		cfg, err := input.Load(f.JSON)
+		var mistakes config.Mistakes
+		switch {
+		case errors.As(err, &mistakes):
+			report.Mistakes = located(f, mistakes)
+		case err != nil:
+			report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
+		default:
+			report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
+			report.Warnings, report.Notes = located(f, advice.Warnings(cfg)), located(f, advice.Notes(cfg))
+			for _, f := range envoyfile.Findings(f, cfg) {
+				list := &report.Warnings
+				if f.Error {
+					list = &report.Mistakes
+				}
+				*list = append(*list, mistakeReport{f.Line, f.Path, f.Problem})
 			}
-			*list = append(*list, mistakeReport{f.Line, f.Path, f.Problem})
 		}
+		all = append(all, report)
 	}
 	return all
 }
@@ -171,28 +178,6 @@ func located(f *find.Found, mistakes []config.Mistake) (all []mistakeReport) {
 	return all
 }
 
-// check reports on one configuration, which it returns if it has no mistake.
-func check(f *find.Found) (configReport, *config.Config) {
-	report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
-	if f.Bridge {
-		report.Role = "bridge"
-		return report, nil
-	}
-	cfg, err := input.Load(f.JSON)
-	var mistakes config.Mistakes
-	switch {
-	case errors.As(err, &mistakes):
-		report.Mistakes = located(f, mistakes)
-	case err != nil:
-		report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
-	default:
-		report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
-		report.Notes = located(f, slices.Concat(advice.Notes(cfg), reach.Notes(cfg)))
-		return report, cfg
-	}
-	return report, nil
-}
-
 func (r *fileReport) print(out *console.Console) {
 	if r.Error != "" {
 		out.Say("%s: %s\n", r.File, r.Error)
@@ -201,18 +186,18 @@ func (r *fileReport) print(out *console.Console) {
 		out.Say("%s: note: passed over, %s\n", r.File, r.PassedOver)
 	}
 	for _, c := range r.Configurations {
-		for _, m := range c.Mistakes {
-			out.Say("%s:%d: %s\n", r.File, m.Line, m.text())
-		}
-		said := c.In + ": " + console.Count(c.Rules, "rule")
+		said := console.Count(c.Rules, "rule")
 		switch {
 		case c.Role == "bridge":
-			said = c.In + ": the bridge"
+			said = "the bridge"
 		case c.Shadow:
 			said += ", all in shadow"
 		}
 		if len(c.Mistakes) == 0 {
-			out.Say("%s:%d: ok, %s\n", r.File, c.Line, said)
+			out.Say("%s:%d: ok, %s: %s\n", r.File, c.Line, c.In, said)
+		}
+		for _, m := range c.Mistakes {
+			out.Say("%s:%d: %s\n", r.File, m.Line, m.text())
 		}
 		for _, w := range c.Warnings {
 			out.Say("%s:%d: warning: %s\n", r.File, w.Line, w.text())

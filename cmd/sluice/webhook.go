@@ -32,11 +32,11 @@ changes.`,
 			defer stop()
 			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 			if err != nil {
-				return &console.Failure{Code: console.Misused, Err: err}
+				return console.Usage("%w", err)
 			}
 			c.Say("listening on %s\n", listener.Addr())
 			if err := server.Serve(ctx, listener); err != nil {
-				return &console.Failure{Code: console.Misused, Err: err}
+				return console.Usage("%w", err)
 			}
 			return nil
 		},

@@ -104,7 +104,27 @@ func (c *Console) Print(value any) error {
 		return err
 	}
 	_, err := c.Out.Write(shown.JSON(encoded.Bytes()))
-	return err
+	return written(err)
+}
+
+// written is an error of writing the output; nil stays nil.
+func written(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{Misused, err}
+}
+
+// Show prints a value for programs, or its rows for people, or this line where they have no more than heads.
+func (c *Console) Show(value any, rows [][]string, none string) error {
+	switch {
+	case c.JSON():
+		return c.Print(value)
+	case len(rows) > 1:
+		return c.Table(rows)
+	}
+	c.Say("%s\n", none)
+	return nil
 }
 
 // inUTF8 makes the texts that JSON has of a value fit for it.
@@ -165,7 +185,7 @@ func (c *Console) Table(rows [][]string) error {
 		}
 		line.WriteString(row[len(row)-1])
 		if _, err := fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " ")); err != nil {
-			return err
+			return written(err)
 		}
 	}
 	return nil

@@ -6,18 +6,18 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/advice"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
-	"github.com/sluiceproxy/sluice/cmd/sluice/reach"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -57,29 +57,25 @@ func (r *Report) Warn(warnings []config.Mistake) {
 	}
 }
 
-// Failed reports whether any check failed.
-func (r *Report) Failed() bool {
-	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == Fail })
-}
-
 // Redis is the server that is looked at.
 type Redis struct {
-	Client redis.UniversalClient
-	Config *config.Config
-	Prefix string             // of all keys
-	Say    func(error) string // what an error means, without secrets
+	*Report
+	Client  redis.UniversalClient
+	Config  *config.Config
+	Prefix  string            // of all keys
+	Explain func(error) error // without secrets
 }
 
 // Look tries all that the configuration needs of Redis. It writes keys of its own and removes them.
-func (s *Redis) Look(ctx context.Context, r *Report) {
-	if !s.server(ctx, r) {
+func (s *Redis) Look(ctx context.Context) {
+	if !s.server(ctx) {
 		return
 	}
-	for _, try := range []func(context.Context, *Report){
+	for _, try := range []func(context.Context){
 		s.clock, s.rights, s.replay, s.memory, s.persistence, s.latency,
 	} {
-		if try(ctx, r); ctx.Err() != nil {
-			r.Add("redis", Fail, "bring Redis nearer, or look what keeps it busy", "it is too slow: the rest was not tried")
+		if try(ctx); ctx.Err() != nil {
+			s.Add("redis", Fail, "bring Redis nearer, or look what keeps it busy", "it is too slow: the rest was not tried")
 			return
 		}
 	}
@@ -98,39 +94,9 @@ func newTag() string {
 // node is one primary, and a hash tag whose keys it holds.
 type node struct{ address, tag string }
 
-// nodes are Redis itself, or each primary of a Redis Cluster.
-func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
-	cluster, ok := s.Client.(*redis.ClusterClient)
-	if !ok {
-		return []node{{"", newTag()}}, nil
-	}
-	primaries := make(chan string, 1000)
-	err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
-		primaries <- c.Options().Addr
-		return nil
-	})
-	close(primaries)
-	wanted := map[string]bool{}
-	for address := range primaries {
-		wanted[address] = true
-	}
-	for tries := 100 * len(wanted); err == nil && len(wanted) > 0 && tries > 0; tries-- {
-		tag := newTag()
-		var primary *redis.Client
-		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil && wanted[primary.Options().Addr] {
-			delete(wanted, primary.Options().Addr)
-			all = append(all, node{primary.Options().Addr, tag})
-		}
-	}
-	return all, err
-}
-
-// flags are those of the commands that ask Redis.
-type flags struct{ live.Flags }
-
 // Command is "doctor".
 func Command(c *console.Console) *cobra.Command {
-	f, envoy := &flags{}, ""
+	f, envoy := new(live.Flags), ""
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Try whether Redis and Envoy are what a configuration needs",
@@ -144,7 +110,7 @@ Ask as Envoy's user, which is the configuration's unless --redis-user says
 otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 		Example: "  sluice doctor -c plugin.json --redis redis:6379 --envoy http://127.0.0.1:9901",
 		Args:    cobra.NoArgs,
-		RunE:    func(called *cobra.Command, _ []string) error { return f.doctor(called.Context(), c, envoy) },
+		RunE:    func(called *cobra.Command, _ []string) error { return diagnose(called.Context(), c, f, envoy) },
 	}
 	f.Add(c, command)
 	command.Flags().StringVar(&envoy, "envoy", "", "Envoy's admin interface, such as http://127.0.0.1:9901")
@@ -155,11 +121,11 @@ otherwise: it is its rights that matter. It exits with 1 if a check fails.`,
 // patience is how long doctor takes at most. A check of a cluster of many nodes takes some 800 round
 // trips.
 //
-// Bound: time of a run of sluice  Beyond it, the rest is not tried, and the run fails.
+// Bound: time of a run of sluice doctor. Beyond it, the rest is not tried, and the run fails.
 // Protects whoever waits for it.
 const patience = 2 * time.Minute
 
-func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) error {
+func diagnose(ctx context.Context, c *console.Console, f *live.Flags, admin string) error {
 	l, err := f.Limiter(c)
 	if err != nil {
 		return err
@@ -167,8 +133,9 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	report := &Report{}
-	report.Warn(reach.Warnings(l.Config))
-	if r := l.Config.Redis; r != nil && cmp.Or(f.PasswordEnv, r.PasswordEnv) != "" {
+	report.Warn(advice.Warnings(l.Config))
+	r := l.Config.Redis
+	if r != nil && cmp.Or(f.PasswordEnv, r.PasswordEnv) != "" {
 		name := cmp.Or(f.PasswordEnv, r.PasswordEnv)
 		if _, ok := c.Environment(name); ok {
 			report.Add("password", Pass, "", "the environment variable %s is set here", name)
@@ -177,52 +144,44 @@ func (f *flags) doctor(ctx context.Context, c *console.Console, envoy string) er
 				"the environment variable %s, which has Redis' password, is not set", name)
 		}
 	}
-	typed, way := len(f.Addresses) > 0, (*Way)(nil)
-	if envoy != "" {
-		e := &Envoy{URL: envoy, Timeout: f.Timeout, Load: input.Load, Plugin: l.JSON, Redis: f.Addresses}
-		way = e.Look(ctx, report)
-	} else if r := l.Config.Redis; r != nil {
-		report.compare(ctx, l.Found, r.Cluster, f.Addresses)
-	}
-	if way != nil && !way.Relay && !typed {
-		f.Addresses, f.Cluster, f.TLS = way.Endpoints, way.RedisCluster, f.TLS || way.TLS
-	}
-	if len(f.Addresses) == 0 {
-		return printReport(c, report)
-	}
-	client, err := f.Connect(ctx, c, l)
-	switch {
-	case err == nil:
-		defer client.Close()
-		(&Redis{Client: client.Redis(), Config: l.Config, Prefix: f.Prefix, Say: client.Say}).Look(ctx, report)
-	case !typed && way.Asks:
-		report.Add("redis", Warn, "try it from where Envoy runs, or give --redis", "%s; but Envoy's workers ask it",
-			errors.Unwrap(err))
-	default:
-		report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password",
-			"%s", errors.Unwrap(err))
-	}
-	return printReport(c, report)
-}
-
-func printReport(c *console.Console, report *Report) error {
-	if c.JSON() {
-		if err := c.Print(report); err != nil {
-			return err
+	typed, asks := len(f.Addresses) > 0, false
+	if admin != "" {
+		e := &envoy{Report: report, url: admin, timeout: f.Timeout, plugin: l.JSON, redis: f.Addresses}
+		e.look(ctx)
+		if asks = e.asks; e.found && !e.way.Relay && !typed {
+			f.Addresses, f.Cluster, f.TLS = e.endpoints, e.way.RedisCluster, f.TLS || e.way.TLS
 		}
-	} else {
-		rows := [][]string{{"CHECK", "STATUS", "FOUND"}}
-		for _, c := range report.Checks {
-			rows = append(rows, []string{c.Name, string(c.Status), c.Found})
-			if c.Advice != "" {
-				rows = append(rows, []string{"", "", "-> " + c.Advice})
-			}
-		}
-		if err := c.Table(rows); err != nil {
-			return err
+	} else if r != nil && l.Found.Documents != nil { // else it is the configuration alone
+		way := envoyfile.WayTo(l.Found, r.Cluster)
+		if own := way.Addresses; !way.Relay && len(own) > 0 && !anyOf(ctx, f.Addresses, own) {
+			report.Add("endpoints", Warn, "correct the cluster, or give --envoy to see where it leads",
+				"the file's cluster %q leads to %s, not to --redis, %s", way.Cluster, strings.Join(own, ", "),
+				strings.Join(f.Addresses, ", "))
 		}
 	}
-	if report.Failed() {
+	if len(f.Addresses) > 0 {
+		client, err := f.Connect(ctx, c, l)
+		switch {
+		case err == nil:
+			defer client.Close()
+			(&Redis{Report: report, Client: client, Config: l.Config, Prefix: f.Prefix, Explain: f.Explain}).Look(ctx)
+		case !typed && asks:
+			report.Add("redis", Warn, "try it from where Envoy runs, or give --redis", "%s; but Envoy's workers ask it", err)
+		default:
+			report.Add("redis", Fail, "look whether Redis runs, and at the address, the user and the password", "%s", err)
+		}
+	}
+	rows := [][]string{{"CHECK", "STATUS", "FOUND"}}
+	for _, c := range report.Checks {
+		rows = append(rows, []string{c.Name, string(c.Status), c.Found})
+		if c.Advice != "" {
+			rows = append(rows, []string{"", "", "-> " + c.Advice})
+		}
+	}
+	if err := c.Show(report, rows, ""); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(report.Checks, func(c Check) bool { return c.Status == Fail }) {
 		return console.ErrShown
 	}
 	return nil

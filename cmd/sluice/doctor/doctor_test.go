@@ -18,7 +18,8 @@ func TestLookEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report := &Report{}
-	(&Redis{Client: redistest.Start(t).Client(), Config: cfg, Prefix: "rl", Say: error.Error}).Look(ctx, report)
+	client, same := redistest.Start(t).Client(), func(err error) error { return err }
+	(&Redis{Report: report, Client: client, Config: cfg, Prefix: "rl", Explain: same}).Look(ctx)
 	last := report.Checks[len(report.Checks)-1]
 	testenv.Same(t, "the last check", last.Found, "it is too slow: the rest was not tried")
 	testenv.Same(t, "its status", last.Status, Fail)

@@ -17,47 +17,69 @@ import (
 // epoch is when the vectors begin, in microseconds.
 const epoch = 2208988800_000000
 
+// nodes are Redis itself, or each primary of a Redis Cluster.
+func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
+	cluster, ok := s.Client.(*redis.ClusterClient)
+	if !ok {
+		return []node{{"", newTag()}}, nil
+	}
+	primaries := make(chan string, 1000)
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		primaries <- c.Options().Addr
+		return nil
+	})
+	close(primaries)
+	wanted := map[string]bool{}
+	for address := range primaries {
+		wanted[address] = true
+	}
+	for tries := 100 * len(wanted); err == nil && len(wanted) > 0 && tries > 0; tries-- {
+		tag := newTag()
+		var primary *redis.Client
+		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil && wanted[primary.Options().Addr] {
+			delete(wanted, primary.Options().Addr)
+			all = append(all, node{primary.Options().Addr, tag})
+		}
+	}
+	return all, err
+}
+
 // replay runs every algorithm's examples through the very scripts on this server, and on each
 // primary of a cluster.
-func (s *Redis) replay(ctx context.Context, r *Report) {
+func (s *Redis) replay(ctx context.Context) {
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		r.Add("nodes", Fail, "let the command reach every primary", "%s", s.Say(err))
+		s.Add("nodes", Fail, "let the command reach every primary", "%s", s.Explain(err))
 		return
 	}
 	if len(nodes) > 1 || nodes[0].address != "" {
-		r.Add("nodes", Pass, "", "%d primaries, and all keys of an identity are on one of them", len(nodes))
+		s.Add("nodes", Pass, "", "%d primaries, and all keys of an identity are on one of them", len(nodes))
 	}
 	var all []vectors.Vector
 	if err := json.Unmarshal(vectors.JSON, &all); err != nil {
-		r.Add("vectors", Fail, "this is a mistake in sluice: report it", "%v", err)
+		s.Add("vectors", Fail, "this is a mistake in sluice: report it", "%v", err)
 		return
 	}
 	steps := 0
 	for _, n := range nodes {
 		for i := range all {
-			p := player{Redis: s, v: &all[i], tag: fmt.Sprintf("%s-%d", n.tag, i)}
+			p, at := player{Redis: s, v: &all[i], tag: fmt.Sprintf("%s-%d", n.tag, i)}, ""
 			if n.address != "" {
-				p.tag = n.tag // its slot is this primary's
+				p.tag, at = n.tag, " at "+n.address // its slot is this primary's
 			}
 			err := p.play(ctx)
 			if len(p.keys) > 0 {
-				p.Client.Del(ctx, p.keys...)
+				s.Client.Del(ctx, p.keys...)
 			}
 			if err != nil {
-				at := ""
-				if n.address != "" {
-					at = " at " + n.address
-				}
-				r.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
-					"refuses its script",
-					"%q%s: %s", all[i].Name, at, s.Say(err))
+				s.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
+					"refuses its script", "%q%s: %s", all[i].Name, at, s.Explain(err))
 				return
 			}
 			steps += len(all[i].Steps)
 		}
 	}
-	r.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts "+
+	s.Add("vectors", Pass, "", "%d worked examples of every algorithm, %d steps, passed on this server, by the scripts "+
 		"that Envoy sends", len(all), steps)
 }
 
@@ -73,31 +95,9 @@ type player struct {
 	check, takeOff string // the scripts on the vector's clock
 }
 
-// play compares every step. The twin in Go tells which keys would have expired by the vector's clock.
-func (p *player) play(ctx context.Context) error {
-	if err := p.prepare(); err != nil {
-		return err
-	}
-	for n := range p.v.Steps {
-		s := &p.v.Steps[n]
-		now := epoch + s.At
-		for i, state := range p.states {
-			if state != nil && (p.plan.ExpiresAtMicros(i, state)+999)/1000 < now/1000 {
-				p.states[i] = nil
-				if err := p.Client.Del(ctx, p.keys[i]).Err(); err != nil {
-					return err
-				}
-			}
-		}
-		if err := p.step(ctx, n, s, now); err != nil {
-			return fmt.Errorf("step %d: %w", n, err)
-		}
-	}
-	return nil
-}
-
-// prepare makes the plan, its keys and its scripts.
-func (p *player) prepare() (err error) {
+// play makes the plan, its keys and its scripts, and compares every step. The twin in Go tells which keys
+// would have expired by the vector's clock.
+func (p *player) play(ctx context.Context) (err error) {
 	var limits []algo.Limit
 	for _, l := range p.v.Limits {
 		algorithm, _ := algo.ParseAlgorithm(l.Algorithm)
@@ -127,12 +127,29 @@ func (p *player) prepare() (err error) {
 	if p.check, err = algo.OnClock(p.plan.Script().Source); err != nil {
 		return err
 	}
-	p.takeOff, err = algo.OnClock(p.plan.RefundScript().Source)
-	return err
+	if p.takeOff, err = algo.OnClock(p.plan.RefundScript().Source); err != nil {
+		return err
+	}
+	for n := range p.v.Steps {
+		s := &p.v.Steps[n]
+		now := epoch + s.At
+		for i, state := range p.states {
+			if state != nil && (p.plan.ExpiresAtMicros(i, state)+999)/1000 < now/1000 {
+				p.states[i] = nil
+				if err := p.Client.Del(ctx, p.keys[i]).Err(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := p.step(ctx, n, s, now); err != nil {
+			return fmt.Errorf("step %d: %w", n, err)
+		}
+	}
+	return nil
 }
 
-// sized is the plan with the sizes that a step brings.
-func (p *player) sized(s *vectors.Step) (*algo.Plan, error) {
+// step runs one step in Redis and in Go.
+func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) error {
 	var sizes []algo.Size
 	for _, l := range p.plan.Limits() {
 		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds})
@@ -140,18 +157,9 @@ func (p *player) sized(s *vectors.Step) (*algo.Plan, error) {
 	for i, brought := range s.Sizes {
 		sizes[i].Units, sizes[i].Burst = brought.Limit, brought.Burst
 	}
-	sized, ok := p.plan.Sized(new(algo.Plan), sizes)
+	plan, ok := p.plan.Sized(new(algo.Plan), sizes)
 	if !ok {
-		return nil, errors.New("sizes out of bounds")
-	}
-	return sized, nil
-}
-
-// step runs one step in Redis and in Go.
-func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) error {
-	plan, err := p.sized(s)
-	if err != nil {
-		return err
+		return errors.New("sizes out of bounds")
 	}
 	plan.Rebase(p.states, now)
 	if of, costs := p.v.Settled(s); of >= 0 {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -22,11 +22,14 @@ const (
 	seeRedis        = "docs/operations.md, \"Redis\""
 )
 
-// info is a section of INFO; nil where it is refused or unknown
-// (https://redis.io/docs/latest/commands/info/).
-func (s *Redis) info(ctx context.Context, section string) (fields map[string]string) {
+// info is a section of INFO (https://redis.io/docs/latest/commands/info/); nil where it is refused or
+// unknown, which a check that needs it reports.
+func (s *Redis) info(ctx context.Context, section, check string) (fields map[string]string) {
 	all, err := s.Client.InfoMap(ctx, section).Result()
 	if err != nil {
+		if check != "" {
+			s.Add(check, Warn, asAdministrator, "not known: INFO is refused")
+		}
 		return nil
 	}
 	fields = map[string]string{}
@@ -36,20 +39,11 @@ func (s *Redis) info(ctx context.Context, section string) (fields map[string]str
 	return fields
 }
 
-// infoFor is a section of INFO that a check needs.
-func (s *Redis) infoFor(ctx context.Context, section, check string, r *Report) map[string]string {
-	fields := s.info(ctx, section)
-	if fields == nil {
-		r.Add(check, Warn, asAdministrator, "not known: INFO is refused")
-	}
-	return fields
-}
-
 // server says what answers. It is false where nothing can be tried.
-func (s *Redis) server(ctx context.Context, r *Report) bool {
-	server, replication := s.info(ctx, "server"), s.info(ctx, "replication")
+func (s *Redis) server(ctx context.Context) bool {
+	server, replication := s.info(ctx, "server", ""), s.info(ctx, "replication", "")
 	if server == nil {
-		r.Add("redis", Warn, asAdministrator, "it answers; INFO is refused, so its version and role are not known")
+		s.Add("redis", Warn, asAdministrator, "it answers; INFO is refused, so its version and role are not known")
 		return true
 	}
 	product, version := "Redis", server["redis_version"]
@@ -59,45 +53,46 @@ func (s *Redis) server(ctx context.Context, r *Report) bool {
 		}
 	}
 	_, asCluster := s.Client.(*redis.ClusterClient)
-	inCluster := s.info(ctx, "cluster")
+	inCluster := s.info(ctx, "cluster", "")
 	switch replicas := replication["connected_slaves"]; {
 	case inCluster["cluster_enabled"] == "1" && !asCluster:
-		r.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster",
+		s.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster",
 			product, version)
 		return false
 	case replication["role"] == "slave":
-		r.Add("redis", Fail, "point --redis, and Envoy's cluster, at the primary", "%s %s, a replica: it refuses writes",
+		s.Add("redis", Fail, "point --redis, and Envoy's cluster, at the primary", "%s %s, a replica: it refuses writes",
 			product, version)
 		return false
 	case replicas == "" || replicas == "0":
-		r.Add("redis", Pass, "", "%s %s, a primary without replicas: what is lost with it begins anew", product, version)
+		s.Add("redis", Pass, "", "%s %s, a primary without replicas: what is lost with it begins anew", product, version)
 	default:
-		r.Add("redis", Pass, "", "%s %s, a primary with %s replicas", product, version, replicas)
+		s.Add("redis", Pass, "", "%s %s, a primary with %s replicas", product, version, replicas)
 	}
 	return true
 }
 
 // clock looks at Redis' time, which decides.
-func (s *Redis) clock(ctx context.Context, r *Report) {
+func (s *Redis) clock(ctx context.Context) {
 	before := time.Now()
 	now, err := s.Client.Time(ctx).Result()
 	if err != nil {
-		r.Add("time", Fail, "give the user +time", "%s", s.Say(err))
+		s.Add("time", Fail, "give the user +time", "%s", s.Explain(err))
 		return
 	}
 	if away := now.Sub(before.Add(time.Since(before) / 2)).Abs(); away > 5*time.Second {
-		r.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's",
+		s.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's",
 			away.Round(time.Second))
 		return
 	}
-	r.Add("time", Pass, "", "Redis' clock agrees with this machine's")
+	s.Add("time", Pass, "", "Redis' clock agrees with this machine's")
 }
 
-// rights has the user do what the configuration's rules need, on keys of the doctor's own.
-func (s *Redis) rights(ctx context.Context, r *Report) {
+// rights has the user do what the configuration's rules need, on keys of the doctor's own: run the scripts of
+// rules without terms, and read and write what terms keep.
+func (s *Redis) rights(ctx context.Context) {
 	set, err := rule.Compile(s.Config, nil)
 	if err != nil {
-		r.Add("rules", Fail, "sluice validate says more", "%v", err)
+		s.Add("rules", Fail, "sluice validate says more", "%v", err)
 		return
 	}
 	tag, count := newTag(), 0
@@ -105,53 +100,40 @@ func (s *Redis) rights(ctx context.Context, r *Report) {
 		if len(limits.Limits) == 0 {
 			continue
 		}
-		if err := s.tryLimits(ctx, limits, tag); err != nil {
-			r.Add("rules", Fail, s.remedy(err), "the script of limit %q: %s", limits.Limits[0].Name, s.Say(err))
+		bare, err := algo.NewPlan(live.LimitsAt(limits, time.Now().UnixMicro()))
+		if err == nil {
+			var keys []string
+			for _, suffix := range limits.KeySuffixes {
+				keys = append(keys, s.key(tag, suffix))
+			}
+			_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, live.Arguments(bare, 1, bare.Each(1)))
+			s.Client.Del(ctx, keys...)
+		}
+		if err != nil {
+			s.Add("rules", Fail, s.remedy(err), "the script of limit %q: %s", limits.Limits[0].Name, s.Explain(err))
 			return
 		}
 		count++
 	}
 	for i := range s.Config.Rules {
-		if err := s.tryTerms(ctx, &s.Config.Rules[i], tag); err != nil {
-			r.Add("rules", Fail, s.remedy(err), "what rule %q reads beside its limits: %s", s.Config.Rules[i].Name, s.Say(err))
+		r, err := &s.Config.Rules[i], error(nil)
+		if r.Overrides {
+			name := s.key(tag, algo.OverrideSuffix)
+			if err = s.Client.Get(ctx, name).Err(); err == nil || errors.Is(err, redis.Nil) {
+				err = s.Client.PTTL(ctx, name).Err()
+			}
+		}
+		if r.Penalty != nil && err == nil {
+			name := s.key(tag, algo.PenaltySuffix)
+			err = s.Client.Set(ctx, name, "x", time.Minute).Err()
+			s.Client.Del(ctx, name)
+		}
+		if err != nil {
+			s.Add("rules", Fail, s.remedy(err), "what rule %q reads beside its limits: %s", r.Name, s.Explain(err))
 			return
 		}
 	}
-	r.Add("rules", Pass, "", "the user may run the scripts of all rules, %d, on keys that begin with %q", count, s.Prefix)
-}
-
-// tryLimits has the very script of a rule charge and give back, if it has no terms.
-func (s *Redis) tryLimits(ctx context.Context, limits *rule.LimitSet, tag string) error {
-	bare, err := algo.NewPlan(live.LimitsAt(limits, time.Now().UnixMicro()))
-	if err != nil {
-		return err
-	}
-	var keys []string
-	for _, suffix := range limits.KeySuffixes {
-		keys = append(keys, s.key(tag, suffix))
-	}
-	defer s.Client.Del(ctx, keys...)
-	_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, live.Arguments(bare, 1, bare.Each(1)))
-	return err
-}
-
-// tryTerms reads what a rule reads of an identity, and writes what it writes.
-func (s *Redis) tryTerms(ctx context.Context, r *config.Rule, tag string) error {
-	if r.Overrides {
-		name := s.key(tag, algo.OverrideSuffix)
-		if err := s.Client.Get(ctx, name).Err(); err != nil && err != redis.Nil {
-			return err
-		}
-		if err := s.Client.PTTL(ctx, name).Err(); err != nil {
-			return err
-		}
-	}
-	if r.Penalty == nil {
-		return nil
-	}
-	name := s.key(tag, ":penalty")
-	defer s.Client.Del(ctx, name)
-	return s.Client.Set(ctx, name, "x", time.Minute).Err()
+	s.Add("rules", Pass, "", "the user may run the scripts of all rules, %d, on keys that begin with %q", count, s.Prefix)
 }
 
 // remedy says what to do about an error of Redis.
@@ -171,32 +153,32 @@ func (s *Redis) remedy(err error) string {
 }
 
 // memory looks at what a full Redis drops.
-func (s *Redis) memory(ctx context.Context, r *Report) {
-	m := s.infoFor(ctx, "memory", "maxmemory-policy", r)
+func (s *Redis) memory(ctx context.Context) {
+	m := s.info(ctx, "memory", "maxmemory-policy")
 	if m == nil {
 		return
 	}
 	policy := m["maxmemory_policy"]
 	switch {
 	case strings.HasPrefix(policy, "allkeys-") && s.Config.UsesOverrides():
-		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
+		s.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
 			"%s: a full Redis drops overrides too, which have no TTL", policy)
 	case policy == "volatile-ttl", strings.HasSuffix(policy, "-random"), strings.HasPrefix(policy, "allkeys-"):
-		r.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
+		s.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
 			"%s: a full Redis drops counters that are in use", policy)
 	default:
-		r.Add("maxmemory-policy", Pass, "", "%s", policy)
+		s.Add("maxmemory-policy", Pass, "", "%s", policy)
 	}
 	used, _ := strconv.ParseFloat(m["used_memory"], 64)
 	most, _ := strconv.ParseFloat(m["maxmemory"], 64)
 	switch {
 	case most == 0:
-		r.Add("memory", Warn, "set maxmemory: "+seeRedis, "%.0f MB are used, and nothing bounds it", used/1e6)
+		s.Add("memory", Warn, "set maxmemory: "+seeRedis, "%.0f MB are used, and nothing bounds it", used/1e6)
 	case used > 0.9*most:
-		r.Add("memory", Warn, "raise maxmemory, or find who makes so many identities: sluice top", "%.0f of %.0f MB are used",
+		s.Add("memory", Warn, "raise maxmemory, or find who makes so many identities: sluice top", "%.0f of %.0f MB are used",
 			used/1e6, most/1e6)
 	default:
-		r.Add("memory", Pass, "", "%.0f of %.0f MB are used", used/1e6, most/1e6)
+		s.Add("memory", Pass, "", "%.0f of %.0f MB are used", used/1e6, most/1e6)
 	}
 }
 
@@ -204,7 +186,7 @@ func (s *Redis) memory(ctx context.Context, r *Report) {
 const long = 24 * 3600 * 1_000_000
 
 // persistence looks at what a restart forgets.
-func (s *Redis) persistence(ctx context.Context, r *Report) {
+func (s *Redis) persistence(ctx context.Context) {
 	quotas := ""
 	for i := range s.Config.Rules {
 		c := &s.Config.Rules[i]
@@ -214,7 +196,7 @@ func (s *Redis) persistence(ctx context.Context, r *Report) {
 			}
 		}
 	}
-	p := s.infoFor(ctx, "persistence", "persistence", r)
+	p := s.info(ctx, "persistence", "persistence")
 	if p == nil {
 		return
 	}
@@ -229,9 +211,9 @@ func (s *Redis) persistence(ctx context.Context, r *Report) {
 	}
 	switch {
 	case saved || quotas == "":
-		r.Add("persistence", Pass, "", "%s", how)
+		s.Add("persistence", Pass, "", "%s", how)
 	default:
-		r.Add("persistence", Warn, "set appendonly yes, if that must not be", "%s: a restart of Redis begins %q anew",
+		s.Add("persistence", Warn, "set appendonly yes, if that must not be", "%s: a restart of Redis begins %q anew",
 			how, quotas)
 	}
 }
@@ -240,10 +222,10 @@ func (s *Redis) persistence(ctx context.Context, r *Report) {
 const probes = 300
 
 // latency times a check by the connection of this command.
-func (s *Redis) latency(ctx context.Context, r *Report) {
+func (s *Redis) latency(ctx context.Context) {
 	plan, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 1000, WindowMicros: 1e6}})
 	if err != nil {
-		r.Add("latency", Fail, "this is a mistake in sluice: report it", "%v", err)
+		s.Add("latency", Fail, "this is a mistake in sluice: report it", "%v", err)
 		return
 	}
 	keys, args := []string{s.key(newTag(), ":gcra:1s")}, live.Arguments(plan, 1, plan.Each(1))
@@ -252,7 +234,7 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 	for range probes {
 		begin := time.Now()
 		if _, err := decide(ctx, s.Client, plan, plan.Script().Source, keys, args); err != nil {
-			r.Add("latency", Fail, s.remedy(err), "%s", s.Say(err))
+			s.Add("latency", Fail, s.remedy(err), "%s", s.Explain(err))
 			return
 		}
 		took = append(took, time.Since(begin))
@@ -265,9 +247,9 @@ func (s *Redis) latency(ctx context.Context, r *Report) {
 	p50, p99 := took[probes/2].Round(time.Microsecond), took[probes*99/100].Round(time.Microsecond)
 	found := fmt.Sprintf("a check takes %s, 99 of 100 at most %s, from here; redis.timeout is %s", p50, p99, timeout)
 	if p99 > timeout/2 {
-		r.Add("latency", Warn, "raise redis.timeout, or bring Redis nearer: checks that take longer are not decided by it",
+		s.Add("latency", Warn, "raise redis.timeout, or bring Redis nearer: checks that take longer are not decided by it",
 			"%s", found)
 		return
 	}
-	r.Add("latency", Pass, "", "%s", found)
+	s.Add("latency", Pass, "", "%s", found)
 }

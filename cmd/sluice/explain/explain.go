@@ -45,6 +45,12 @@ type Rule struct {
 	Applied *rule.Applied `json:"-"`
 }
 
+// Over says what becomes of a request that the rule rejects.
+type Over struct {
+	SetHeaders map[string]string `json:"set_headers,omitempty"`
+	Pays       []string          `json:"pays,omitempty"` // the names of the limits that pay
+}
+
 // Limit is one limit of a rule that applies.
 type Limit struct {
 	Name      string `json:"name"`
@@ -67,7 +73,7 @@ type Limit struct {
 func Explain(cfg *config.Config, req *Request) ([]Rule, error) { return Under(nil, cfg, req) }
 
 // Under is Explain with contracts in force: the settings of overrides, by tag.
-func Under(contracts map[string]string, cfg *config.Config, req *Request) ([]Rule, error) {
+func Under(contracts map[string]string, cfg *config.Config, req *Request) (all []Rule, err error) {
 	var expressions Expressions
 	set, err := rule.Compile(cfg, &expressions)
 	if err != nil {
@@ -75,88 +81,70 @@ func Under(contracts map[string]string, cfg *config.Config, req *Request) ([]Rul
 	}
 	req.Use(&expressions)
 	req.Strip(set)
-	e := explanation{cfg: cfg, set: set, req: req, contracts: contracts}
 	var m rule.Matcher
-	e.applied, e.exempt, e.asking = set.Apply(req, &m)
-	var all []Rule
+	matching, exempt, asking := set.Apply(req, &m)
+	ended := "" // the exempt rule that matched, once it has been passed
 	for i := range cfg.Rules {
-		one, err := e.rule(&cfg.Rules[i])
-		if err != nil {
-			return nil, err
+		c := &cfg.Rules[i]
+		out := Rule{Rule: c.Name, Mode: Mode(c)}
+		if !c.Exempt && c.Failure != cfg.Failure.Mode {
+			out.Failure = c.Failure.String()
 		}
-		all = append(all, one)
+		if c.Over != nil {
+			out.Over = &Over{}
+			for i := range c.Over.Limits {
+				out.Over.Pays = append(out.Over.Pays, c.Over.Limits[i].Name)
+			}
+			if len(c.Over.Headers) > 0 {
+				out.Over.SetHeaders = map[string]string{}
+			}
+			for _, h := range c.Over.Headers {
+				out.Over.SetHeaders[h[0]] = h[1]
+			}
+		}
+		applied := slices.IndexFunc(matching, func(a rule.Applied) bool { return a.Rule.Name == c.Name })
+		isListed := cfg.Quota != nil && slices.Contains(cfg.Quota.Rules, i)
+		switch {
+		case c.Mode == config.Off:
+			out.Why = "its mode is off"
+		case ended != "":
+			out.Why = fmt.Sprintf("it comes after the exempt rule %q, which matches", ended)
+		case exempt != nil && exempt.Name == c.Name:
+			out.Applies, ended = true, c.Name
+		case applied >= 0:
+			a := matching[applied]
+			if out.Contract = contracts[string(a.Tag)]; out.Contract != "" {
+				a = under(out.Contract, set, req, &a)
+			}
+			prefix := ""
+			if cfg.Redis != nil {
+				prefix = cfg.Redis.KeyPrefix
+			}
+			out.describe(c, &a, prefix)
+		case asking != rule.NotForQuota && c.Exempt:
+			out.Why = "the request is for the quota, where exempt rules change nothing"
+		case asking == rule.ByAnotherMethod && isListed:
+			out.Why = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
+		default:
+			asked := *c
+			if asking != rule.NotForQuota && isListed { // whatever its match is
+				asked.Match = config.Match{}
+			}
+			if out.Why, err = why(&asked, req); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, out)
 	}
 	return all, nil
 }
 
-// explanation is a request on its way through the rules.
-type explanation struct {
-	cfg       *config.Config
-	set       *rule.Set
-	req       *Request
-	contracts map[string]string
-
-	applied []rule.Applied
-	exempt  *rule.Rule
-	asking  rule.Asking // NotForQuota, or how it asks for the quota
-	ended   string      // the exempt rule that matched, once it has been passed
-}
-
-// rule says what one rule, the next one, does with the request.
-func (e *explanation) rule(c *config.Rule) (out Rule, err error) {
-	out = Rule{Rule: c.Name, Mode: Mode(c), Over: overOf(c)}
-	if !c.Exempt && c.Failure != e.cfg.Failure.Mode {
-		out.Failure = c.Failure.String()
-	}
-	var a *rule.Applied // of the rule, which has a unique name; nil if it does not apply
-	if n := slices.IndexFunc(e.applied, func(a rule.Applied) bool { return a.Rule.Name == c.Name }); n >= 0 {
-		a = &e.applied[n]
-	}
-	isListed := e.cfg.Quota != nil &&
-		slices.ContainsFunc(e.cfg.Quota.Rules, func(i int) bool { return &e.cfg.Rules[i] == c })
-	switch {
-	case c.Mode == config.Off:
-		out.Why = "its mode is off"
-	case e.ended != "":
-		out.Why = fmt.Sprintf("it comes after the exempt rule %q, which matches", e.ended)
-	case e.exempt != nil && e.exempt.Name == c.Name:
-		out.Applies, e.ended = true, c.Name
-	case a != nil:
-		out.Contract = e.contracts[string(a.Tag)]
-		if out.Contract != "" {
-			agreed := under(out.Contract, e.set, e.req, a)
-			a = &agreed
-		}
-		prefix := ""
-		if e.cfg.Redis != nil {
-			prefix = e.cfg.Redis.KeyPrefix
-		}
-		out.describe(c, a, prefix)
-	case e.asking != rule.NotForQuota && c.Exempt:
-		out.Why = "the request is for the quota, where exempt rules change nothing"
-	case e.asking == rule.ByAnotherMethod && isListed:
-		out.Why = "the request is for the quota, which is read by GET or HEAD: it is answered with 405"
-	default:
-		asked := *c
-		if e.asking != rule.NotForQuota && isListed { // whatever its match is
-			asked.Match = config.Match{}
-		}
-		out.Why, err = why(&asked, e.req)
-	}
-	return out, err
-}
-
 // Mode says how a rule treats a request: "enforce", "shadow", "off" or "exempt".
 func Mode(c *config.Rule) string {
-	switch {
-	case c.Exempt:
+	if c.Exempt {
 		return "exempt"
-	case c.Mode == config.Shadow:
-		return "shadow"
-	case c.Mode == config.Off:
-		return "off"
 	}
-	return "enforce"
+	return []string{config.Enforce: "enforce", config.Shadow: "shadow", config.Off: "off"}[c.Mode]
 }
 
 // describe fills in what applies.
@@ -165,14 +153,11 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 	r.Reports = a.Rule.Reports
 	// A tag is the name and the identity, with the first "|" between them.
 	_, r.Identity, _ = strings.Cut(r.Tag, "|")
-	var all []string
-	parts := strings.Split(r.Identity, "|")
-	for i := range c.Key {
-		if i < len(parts) && marks[parts[i]] != "" {
-			all = append(all, fmt.Sprintf("%s: %s %s", parts[i], Describe(&c.Key[i]), marks[parts[i]]))
+	for i, part := range strings.Split(r.Identity, "|") {
+		if i < len(c.Key) && marks[part] != "" {
+			r.Shared = append(r.Shared, fmt.Sprintf("%s: %s %s", part, Describe(&c.Key[i]), marks[part]))
 		}
 	}
-	r.Shared = all
 	if c.Tiers != nil {
 		r.Tier = TierOf(c.Tiers, a.Limits)
 	}
@@ -211,14 +196,8 @@ func Limits(set *rule.LimitSet) (all []Limit) {
 	for i := range set.Limits {
 		l := &set.Limits[i]
 		all = append(all, Limit{
-			Name:      l.Name,
-			Algorithm: l.Algorithm.String(),
-			Limit:     l.Units,
-			Window:    l.Window,
-			Capacity:  l.Room(),
-			Unit:      l.Unit,
-			Guarantee: l.Guarantee,
-			Over:      l.Over,
+			Name: l.Name, Algorithm: l.Algorithm.String(), Limit: l.Units, Window: l.Window, Capacity: l.Room(), Unit: l.Unit,
+			Guarantee: l.Guarantee, Over: l.Over,
 		})
 	}
 	return all
@@ -226,9 +205,9 @@ func Limits(set *rule.LimitSet) (all []Limit) {
 
 // TierOf is the name of the tier that has these limits.
 func TierOf(tiers *config.Tiers, limits *rule.LimitSet) string {
+	unlimited := limits == nil || len(limits.Limits) == 0
 	for i := range tiers.Values {
 		tier := &tiers.Values[i]
-		unlimited := limits == nil || len(limits.Limits) == 0
 		if unlimited && tier.Unlimited || !unlimited && !tier.Unlimited && limits.Tier == tier.Value {
 			return tier.Value
 		}

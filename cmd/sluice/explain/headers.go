@@ -7,7 +7,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/override"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Headers are the header fields by which the response tells the client of its limits, at a time, if
@@ -26,47 +25,34 @@ func Headers(cfg *config.Config, rules []Rule, atMicros int64) [][2]string {
 		case override.Free:
 			continue
 		}
-		limits, admitted := first(r.Applied, atMicros)
-		if !admitted {
+		a, set := r.Applied, r.Applied.Limits
+		sizes, costs, applies := slices.Clone(a.Sizes), slices.Clone(a.Costs), slices.Repeat([]bool{true}, len(a.Costs))
+		for i := range costs {
+			if set.Calendars != nil && set.Calendars[i] != nil {
+				sizes[i].Bounds = set.Calendars[i].Around(atMicros)
+			}
+			if a.Values != nil {
+				_, applies[i] = set.ValuesOf(a.Values, i)
+			}
+			if !applies[i] {
+				costs[i] = 0
+			}
+		}
+		plan, decisions := set.Plan.At(new(algo.Plan), sizes), make([]algo.Decision, len(costs))
+		if !plan.DecideAs(1, make([]algo.State, len(costs)), atMicros, costs, decisions) {
 			return nil
 		}
-		shown = append(shown, limits...)
+		plan.Resolve(decisions)
+		for i := range decisions {
+			if !applies[i] || decisions[i].Hidden {
+				continue
+			}
+			limit := answer.Limit{Label: &set.Labels[i], Decision: decisions[i]}
+			if sizes != nil {
+				limit.Sized = &plan.Limits()[i]
+			}
+			shown = append(shown, limit)
+		}
 	}
 	return answer.New(cfg, 1).Headers(shown, atMicros, answer.Upstream{})
-}
-
-// first is what the limits that are shown decide about an identity's first request, and whether they admit it.
-func first(a *rule.Applied, atMicros int64) (shown []answer.Limit, admitted bool) {
-	set, sizes, costs := a.Limits, slices.Clone(a.Sizes), slices.Clone(a.Costs)
-	applies := func(i int) bool {
-		if a.Values == nil {
-			return true
-		}
-		_, ok := set.ValuesOf(a.Values, i)
-		return ok
-	}
-	for i := range costs {
-		if set.Calendars != nil && set.Calendars[i] != nil {
-			sizes[i].Bounds = set.Calendars[i].Around(atMicros)
-		}
-		if !applies(i) {
-			costs[i] = 0
-		}
-	}
-	plan, decisions := set.Plan.At(new(algo.Plan), sizes), make([]algo.Decision, len(costs))
-	if !plan.DecideAs(1, make([]algo.State, len(costs)), atMicros, costs, decisions) {
-		return nil, false
-	}
-	plan.Resolve(decisions)
-	for i := range decisions {
-		if !applies(i) || decisions[i].Hidden {
-			continue
-		}
-		limit := answer.Limit{Label: &set.Labels[i], Decision: decisions[i]}
-		if sizes != nil {
-			limit.Sized = &plan.Limits()[i]
-		}
-		shown = append(shown, limit)
-	}
-	return shown, true
 }

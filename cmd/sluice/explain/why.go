@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // why says what keeps a rule from applying. It asks the plugin's own rules about
@@ -33,7 +33,8 @@ func why(c *config.Rule, req *Request) (string, error) {
 		return "its match does not hold", p.err
 	}
 	if c.Exempt {
-		if path, _ := req.Header(":path"); hasControl(path) {
+		path, _, _ := strings.Cut(req.headers[1][1], "?") // as rule.Matcher looks at it before it exempts a request
+		if strings.ContainsFunc(shown.Unescape(path, 0), func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return "the path holds a control character, or an escape of one: no such request is exempt", p.err
 		}
 		if unknown := p.unknown(&c.Match); unknown != "" {
@@ -74,21 +75,6 @@ func (p *prober) unknown(m *config.Match) string {
 		}
 	}
 	return ""
-}
-
-// hasControl is what rule.Matcher asks of a path before it exempts a request.
-func hasControl(path string) bool {
-	path, _, _ = strings.Cut(path, "?")
-	for i := range len(path) {
-		c := path[i]
-		if decoded, ok := text.Unescape(path, i); ok {
-			c = decoded
-		}
-		if text.IsControl(c) {
-			return true
-		}
-	}
-	return false
 }
 
 // prober asks whether rules would apply to a request. It keeps the first error.
@@ -195,29 +181,6 @@ var marks = map[string]string{
 
 // sourceOf says where a component gets its value, and which flag provides it.
 func sourceOf(c *config.Component) string { return named(words[c.Source].absent, c) }
-
-// Over says what becomes of a request that the rule rejects.
-type Over struct {
-	SetHeaders map[string]string `json:"set_headers,omitempty"`
-	Pays       []string          `json:"pays,omitempty"` // the names of the limits that pay
-}
-
-func overOf(c *config.Rule) *Over {
-	if c.Over == nil {
-		return nil
-	}
-	o := &Over{}
-	for i := range c.Over.Limits {
-		o.Pays = append(o.Pays, c.Over.Limits[i].Name)
-	}
-	for _, h := range c.Over.Headers {
-		if o.SetHeaders == nil {
-			o.SetHeaders = map[string]string{}
-		}
-		o.SetHeaders[h[0]] = h[1]
-	}
-	return o
-}
 
 // Strip takes from a request the headers that Sluice sets, and no client may send.
 func (r *Request) Strip(set *rule.Set) {

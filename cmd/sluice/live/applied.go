@@ -129,7 +129,7 @@ func (k counter) suffix(set *rule.LimitSet) string { return set.KeySuffixes[k.li
 
 // counters are those of an identity among limits: of one with "per" that of the values that are
 // known, or else all that Redis has.
-func (c *Client) counters(ctx context.Context, id *Identity, set *rule.LimitSet) (all []counter, err error) {
+func (s *session) counters(ctx context.Context, id *Identity, set *rule.LimitSet) (all []counter, err error) {
 	for i := range set.Limits {
 		if !set.IsPer(i) {
 			all = append(all, counter{limit: i})
@@ -138,19 +138,19 @@ func (c *Client) counters(ctx context.Context, id *Identity, set *rule.LimitSet)
 		values, known, err := id.valuesOf(set, i)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, console.Redis(err)
 		case known && values != "":
 			all = append(all, counter{i, values})
 		case !known:
 			var found []string
-			begin := c.key(id.Tag, set.KeySuffixes[i])
-			if err := c.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
+			begin := s.key(id.Tag, set.KeySuffixes[i])
+			if err := s.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
 				for _, key := range keys {
 					found = append(found, strings.TrimPrefix(key, begin))
 				}
 				return nil
 			}); err != nil {
-				return nil, c.options.explain(err)
+				return nil, err
 			}
 			id.Scanned = true
 			slices.Sort(found)
@@ -173,7 +173,7 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 		return "", false, nil
 	}
 	var all []*config.Component // those of "per" in the order in which --per has their values: each once
-	for _, set := range id.LimitSets() {
+	for _, set := range id.Sets {
 		for i := range set.Limits {
 			for _, c := range valued(set.Limits[i].Per) {
 				known := func(other *config.Component) bool { return same(c, other) }

@@ -17,9 +17,7 @@ func TestReadCalendar(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	ctx := context.Background()
-	client, err := Connect(ctx, Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second, Prefix: "rl"})
-	testenv.OK(t, err)
-	defer client.Close()
+	client := &session{Flags: &Flags{Prefix: "rl"}, redis: server.Client()}
 	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "limits": [
 		{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Asia/Tokyo", "starts": "03-17"},
 		{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
@@ -27,13 +25,14 @@ func TestReadCalendar(t *testing.T) {
 	id, err := Of(cfg, "r", "", nil)
 	testenv.OK(t, err)
 	now := time.Now()
-	b := id.Sets[0].Limits.Calendars[0].Around(now.UnixMicro())
+	b := id.Sets[0].Calendars[0].Around(now.UnixMicro())
 	// What the script writes: the minute in which the window begins, and the count.
 	state := (b[1]/60e6%(1<<22))<<31 + 7
 	name := string(wire.AppendKey(nil, "rl", id.Tag, ":fixed_window:year:Asia/Tokyo:03-17"))
 	testenv.OK(t, server.Client().Do(ctx, "SET", name, state, "PXAT", b[2]/1000).Err())
-	all, err := client.Read(ctx, id)
+	found, err := client.read(ctx, id)
 	testenv.OK(t, err)
+	all := found[id]
 	got := all[0]
 	testenv.Same(t, "the key", got.Key, name)
 	testenv.Same(t, "what is used", got.Used, 7)
@@ -45,7 +44,7 @@ func TestReadCalendar(t *testing.T) {
 	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
 		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
 	}
-	_, err = client.readAllAt(ctx, []*Identity{id}, 1e15)
+	_, err = client.readAt(ctx, []*Identity{id}, 1e15)
 	if other := (*otherTime)(nil); !errors.As(err, &other) || other.redisMicros < now.UnixMicro()-60e6 {
 		t.Errorf("with the windows of another time: %v", err)
 	}

@@ -10,54 +10,54 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
-// Options are how Redis is reached.
-type Options struct {
-	Addresses       []string
-	Cluster         bool
-	TLS             bool
-	CA              string // file; empty: the system's authorities
-	ServerName      string // empty: the address' host
-	User, Password  string
-	Database        int
-	Timeout         time.Duration
-	Prefix          string        // of all keys
-	PauseOfScan     time.Duration // between its steps
-	KeysInAScanStep int64         // 0: 1000
-}
-
-// Client is a connection to Redis.
-type Client struct {
-	redis   redis.UniversalClient
-	options Options
-}
-
-// Connect opens a connection, and tries it.
-func Connect(ctx context.Context, o Options) (*Client, error) {
+// Connect opens the connection to Redis that flags and configuration describe, and tries it.
+func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limiter) (redis.UniversalClient, error) {
 	settings := &redis.UniversalOptions{
-		Addrs:    o.Addresses,
-		Username: o.User, Password: o.Password, DB: o.Database,
-		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+		Addrs:       f.Addresses,
+		DialTimeout: f.Timeout, ReadTimeout: f.Timeout, WriteTimeout: f.Timeout,
 		MaxRetries: 1, DisableIdentity: true, // CLIENT SETINFO, which the plugin's user may not
 		Protocol: 2, ContextTimeoutEnabled: true,
 	}
-	if o.TLS {
-		settings.TLSConfig = &tls.Config{ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
+	f.Prefix = config.DefaultKeyPrefix
+	if r := l.Config.Redis; r != nil {
+		f.Prefix = r.KeyPrefix
+		f.password, settings.DB = r.Password, int(r.Database)
+		f.user = cmp.Or(f.user, r.Username)
+		if f.password == "" {
+			f.PasswordEnv = cmp.Or(f.PasswordEnv, r.PasswordEnv)
+		}
 	}
-	if o.TLS && o.CA != "" {
-		pem, err := os.ReadFile(o.CA)
+	if f.PasswordEnv != "" {
+		password, ok := c.Environment(f.PasswordEnv)
+		if !ok { // as the plugin does
+			c.Warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
+				f.PasswordEnv)
+		}
+		f.password = strings.TrimRight(password, "\r\n")
+	}
+	if f.password != "" {
+		settings.Username, settings.Password = f.user, f.password
+	}
+	if f.TLS {
+		settings.TLSConfig = &tls.Config{ServerName: f.serverName, MinVersion: tls.VersionTLS12}
+	}
+	if f.TLS && f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
 		if err != nil {
-			return nil, err
+			return nil, console.Redis(err)
 		}
 		settings.TLSConfig.RootCAs = x509.NewCertPool()
 		if !settings.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate (want PEM)", o.CA)
+			return nil, console.Redis(fmt.Errorf("%s has no certificate (want PEM)", f.ca))
 		}
 	}
 	dial := redis.NewDialer(&redis.Options{DialTimeout: settings.DialTimeout, TLSConfig: settings.TLSConfig})
@@ -68,34 +68,25 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		}
 		return &connection{Conn: conn, decoder: redisresp.NewDecoder(replyLimits)}, nil
 	}
-	o.KeysInAScanStep = cmp.Or(o.KeysInAScanStep, 1000)
-	c := &Client{options: o}
-	if o.Cluster {
-		c.redis = redis.NewClusterClient(settings.Cluster())
-	} else {
-		c.redis = redis.NewClient(settings.Simple())
+	var client redis.UniversalClient = redis.NewClient(settings.Simple())
+	if f.Cluster {
+		client = redis.NewClusterClient(settings.Cluster())
 	}
-	if err := c.redis.Time(ctx).Err(); err != nil {
-		c.Close()
-		return nil, o.explain(err)
+	if err := client.Time(ctx).Err(); err != nil {
+		client.Close()
+		return nil, console.Redis(f.Explain(err))
 	}
-	return c, nil
+	return client, nil
 }
-
-// Close ends the connection.
-func (c *Client) Close() { _ = c.redis.Close() }
 
 // silent are signs that the server said nothing that makes sense.
 var silent = []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"}
 
-// explain says what an error of Redis means, and never a password.
-func (o *Options) explain(err error) error {
-	if err == nil {
-		return nil
-	}
+// Explain says what an error of Redis means, and never a password.
+func (f *Flags) Explain(err error) error {
 	text := err.Error()
-	if o.Password != "" {
-		text = strings.ReplaceAll(text, o.Password, "(password)")
+	if f.password != "" {
+		text = strings.ReplaceAll(text, f.password, "(password)")
 	}
 	hint := ""
 	switch {
@@ -111,7 +102,7 @@ func (o *Options) explain(err error) error {
 		hint = "this user may not, as Envoy's may not: docs/cli.md, under Flags, has the line for a user of the command's " +
 			"own, --redis-user"
 	case !slices.ContainsFunc(silent, func(sign string) bool { return strings.Contains(text, sign) }):
-	case o.TLS:
+	case f.TLS:
 		hint = "perhaps it does not speak TLS: leave out --redis-tls"
 	default:
 		hint = "perhaps it speaks TLS: add --redis-tls"
@@ -119,14 +110,8 @@ func (o *Options) explain(err error) error {
 	if hint != "" {
 		text += " (" + hint + ")"
 	}
-	return fmt.Errorf("redis %s: %s", strings.Join(o.Addresses, ", "), text)
+	return fmt.Errorf("redis %s: %s", strings.Join(f.Addresses, ", "), text)
 }
-
-// Redis is the connection itself.
-func (c *Client) Redis() redis.UniversalClient { return c.redis }
-
-// Say explains an error, and never shows a password.
-func (c *Client) Say(err error) string { return c.options.explain(err).Error() }
 
 // replyLimits bound what a server may have the command keep: go-redis allocates whatever length or
 // count it is told.
@@ -150,8 +135,12 @@ func (c *connection) Read(p []byte) (int, error) {
 		var more [16 << 10]byte
 		n, err := c.Conn.Read(more[:])
 		c.got = append(c.got, more[:n]...)
-		if err := c.take(); err != nil {
-			return 0, err
+		for outcome := redisresp.Complete; outcome == redisresp.Complete; {
+			_, n, outcome = c.decoder.Decode(c.got[c.whole:])
+			if outcome == redisresp.Malformed {
+				return 0, fmt.Errorf("it does not answer as Redis does: %w", c.decoder.Err())
+			}
+			c.whole += n
 		}
 		if err != nil && c.whole == 0 {
 			return 0, err
@@ -160,18 +149,4 @@ func (c *connection) Read(p []byte) (int, error) {
 	n := copy(p, c.got[:c.whole])
 	c.got, c.whole = c.got[n:], c.whole-n
 	return n, nil
-}
-
-// take finds the whole replies.
-func (c *connection) take() error {
-	for {
-		_, n, outcome := c.decoder.Decode(c.got[c.whole:])
-		switch outcome {
-		case redisresp.Malformed:
-			return fmt.Errorf("it does not answer as Redis does: %w", c.decoder.Err())
-		case redisresp.Incomplete:
-			return nil
-		}
-		c.whole += n
-	}
 }

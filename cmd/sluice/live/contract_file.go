@@ -38,21 +38,6 @@ type LineMistake struct {
 // head is the first line of a CSV file.
 const head = "rule,values,setting,for"
 
-// splitValues reads values that are joined and escaped as in keys.
-func splitValues(joined string) (values []string, err error) {
-	if joined == "" {
-		return nil, nil
-	}
-	for _, part := range strings.Split(joined, "|") {
-		value, err := url.PathUnescape(part)
-		if err != nil {
-			return nil, fmt.Errorf(`values: %q is not escaped as in keys (want "%%25" for "%%", "%%7C" for "|")`, part)
-		}
-		values = append(values, value)
-	}
-	return values, nil
-}
-
 // lineIn reads the object in a line of JSON.
 func lineIn(text []byte) (l ContractLine, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -70,15 +55,38 @@ func lineIn(text []byte) (l ContractLine, err error) {
 	return l, nil
 }
 
-// WriteContracts writes a file that ReadContracts reads: CSV, or JSON lines.
-func WriteContracts(w io.Writer, lines []ContractLine, asJSON bool) error {
+// lineOf reads the fields of a line of CSV. Values are joined and escaped as in keys.
+func lineOf(fields []string) (l ContractLine, err error) {
+	if len(fields) != strings.Count(head, ",")+1 {
+		return l, fmt.Errorf("%d fields (want %q)", len(fields), head)
+	}
+	l = ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
+	if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
+		l.Identity = inner[:len(inner)-1]
+		return l, nil
+	}
+	if fields[1] == "" {
+		return l, nil
+	}
+	for _, part := range strings.Split(fields[1], "|") {
+		value, err := url.PathUnescape(part)
+		if err != nil {
+			return l, fmt.Errorf(`values: %q is not escaped as in keys (want "%%25" for "%%", "%%7C" for "|")`, part)
+		}
+		l.Values = append(l.Values, value)
+	}
+	return l, nil
+}
+
+// writeContracts writes a file that ReadContracts reads: CSV, or JSON lines.
+func (s *session) writeContracts(lines []ContractLine) error {
 	records := [][]string{strings.Split(head, ",")}
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(s.Out)
 	for i := range lines {
 		l := &lines[i]
-		if asJSON {
+		if s.JSON() {
 			if err := encoder.Encode(l); err != nil {
-				return err
+				return console.Usage("%w", err)
 			}
 			continue
 		}
@@ -95,10 +103,13 @@ func WriteContracts(w io.Writer, lines []ContractLine, asJSON bool) error {
 		}
 		records = append(records, []string{l.Rule, values, l.Setting, l.For})
 	}
-	if asJSON {
+	if s.JSON() {
 		return nil
 	}
-	return csv.NewWriter(w).WriteAll(records)
+	if err := csv.NewWriter(s.Out).WriteAll(records); err != nil {
+		return console.Usage("%w", err)
+	}
+	return nil
 }
 
 // Contract is one identity's setting in a file.
@@ -150,16 +161,7 @@ func ReadContracts(l *input.Limiter, content []byte) *ContractFile {
 			return f
 		}
 		number, _ := r.FieldPos(0)
-		if len(fields) != strings.Count(head, ",")+1 {
-			f.mistake(number, fmt.Errorf("%d fields (want %q)", len(fields), head))
-			continue
-		}
-		line := ContractLine{Rule: fields[0], Setting: fields[2], For: fields[3]}
-		if inner, ok := strings.CutPrefix(fields[1], "{"); ok && strings.HasSuffix(inner, "}") {
-			line.Identity = inner[:len(inner)-1]
-		} else {
-			line.Values, err = splitValues(fields[1])
-		}
+		line, err := lineOf(fields)
 		f.take(number, line, err)
 	}
 }
@@ -177,9 +179,9 @@ func (f *ContractFile) Rules() map[string]*Tagger { return f.taggers }
 
 // take takes in one line, or what is wrong with it.
 func (f *ContractFile) take(number int, line ContractLine, err error) {
-	var c Contract
+	c := Contract{Rule: line.Rule, Setting: Setting{Value: line.Setting}}
 	if err == nil {
-		c, err = f.contract(&line)
+		err = f.fill(&c, &line)
 	}
 	if err == nil && f.Has(c.Tag) {
 		err = fmt.Errorf("this is the identity of line %d", f.seen[c.Tag])
@@ -192,38 +194,34 @@ func (f *ContractFile) take(number int, line ContractLine, err error) {
 	f.Contracts = append(f.Contracts, c)
 }
 
-// contract is what a line says.
-func (f *ContractFile) contract(line *ContractLine) (Contract, error) {
-	life := time.Duration(0) // without end
+// fill finds the identity of a line, and how long its contract holds.
+func (f *ContractFile) fill(c *Contract, line *ContractLine) (err error) {
 	if line.For != "" {
-		var err error
-		if life, err = duration.Parse(line.For); err != nil {
-			return Contract{}, fmt.Errorf("for: %w", err)
+		if c.Life, err = duration.Parse(line.For); err != nil {
+			return fmt.Errorf("for: %w", err)
 		}
-		if life < time.Millisecond {
-			return Contract{}, errors.New("for: want at least 1ms, or nothing for an override without end")
+		if c.Life < time.Millisecond {
+			return errors.New("for: want at least 1ms, or nothing for an override without end")
 		}
 	}
 	t, known := f.taggers[line.Rule]
 	if !known {
-		var err error
 		if t, err = NewTagger(f.limiter.Config, line.Rule); err != nil {
-			return Contract{}, err
+			return err
 		}
 		if !t.Rule.Overrides {
-			return Contract{}, fmt.Errorf("rule %q: %w", line.Rule, ErrOverrides)
+			return fmt.Errorf("rule %q: %w", line.Rule, ErrOverrides)
 		}
 		f.taggers[line.Rule] = t
 	}
 	tag := t.TagOf(line.Identity)
 	if line.Identity == "" {
-		var err error
 		if tag, err = t.Tag(line.Values); err != nil {
-			return Contract{}, err
+			return err
 		}
 	}
-	setting := Setting{Tag: string(tag), Value: line.Setting, Life: life}
-	return Contract{line.Rule, setting}, CheckSetting(line.Setting, t.Any)
+	c.Tag = string(tag)
+	return CheckSetting(line.Setting, t.Any)
 }
 
 // ErrOverrides is of a rule that no contract changes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
@@ -54,13 +55,13 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 		s.Warn("sluice: nothing is written: the file has %s\n", console.Count(len(f.Mistakes), "mistake"))
 		return nil, console.ErrShown
 	}
-	var tags []string
+	var names []string
 	for i := range f.Contracts {
-		tags = append(tags, f.Contracts[i].Tag)
+		names = append(names, s.key([]byte(f.Contracts[i].Tag), algo.OverrideSuffix))
 	}
-	found, err := s.client.ReadOverrides(ctx, tags...)
+	found, err := s.overridesAt(ctx, names)
 	if err != nil {
-		return nil, console.Redis(err)
+		return nil, err
 	}
 	d := &difference{Changes: []change{}}
 	for i := range f.Contracts { // what is to be done for each; the time of an override that ends begins anew
@@ -92,9 +93,9 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	rules := f.Rules()
 	for _, name := range slices.Sorted(maps.Keys(rules)) { // what they have in force, and the file has not
 		t := rules[name]
-		all, err := s.client.Overrides(ctx, s.limiter.Config, name)
+		all, err := s.overrides(ctx, name)
 		if err != nil {
-			return nil, console.Redis(err)
+			return nil, err
 		}
 		for i := range all {
 			o := &all[i]
@@ -148,60 +149,44 @@ const fileFormat = `The file is CSV with the first line "rule,values,setting,for
 a list of values. {IDENTITY} in place of the values, in JSON a field "identity", is an identity
 as keys, top and override list show it. "for" is how long, such as 2h; empty: without end.`
 
-// comparing completes a command that compares a file with what is in force. prune is the usage of --prune.
-func comparing(c *console.Console, command *cobra.Command, prune string,
-	then func(context.Context, *session, *difference) error,
-) *cobra.Command {
-	f, prunes := new(Flags), false
-	f.addWalk(command)
-	command.Flags().BoolVar(&prunes, "prune", false, prune)
-	command.Args = cobra.ExactArgs(1)
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		d, err := s.compare(ctx, args[0], prunes)
-		if err != nil {
-			return err
-		}
-		return then(ctx, s, d)
-	})
-}
-
-func importCommand(c *console.Console) *cobra.Command {
-	dryRun := false
+// importCommand is "import", which writes what a file has and Redis has not; or "diff", which lists that.
+func importCommand(c *console.Console, diff bool) *cobra.Command {
+	f, prune, dryRun := new(Flags), false, diff
 	command := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the overrides of a file",
 		Long: "Import sets what a file says of many identities, and says what was added and changed. It writes\n" +
 			"nothing while a line has a mistake.\n\n" + fileFormat,
+		Args: cobra.ExactArgs(1),
 	}
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "write nothing")
-	return comparing(c, command, "remove the overrides that the file does not have, of the rules that it has",
-		func(ctx context.Context, s *session, d *difference) error {
-			if !dryRun {
-				if err := s.client.WriteSettings(ctx, d.writes...); err != nil {
-					return console.Redis(err)
-				}
-			}
-			return s.printDifference(d, false)
-		})
-}
-
-func diffCommand(c *console.Console) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "diff FILE",
-		Short: "Compare the overrides of a file with those in force",
-		Long: "Diff says what import would add and change, and exits with 1 if there is anything. Of an override\n" +
-			"that ends it does not compare when.\n\n" + fileFormat,
+	usage := "remove the overrides that the file does not have, of the rules that it has"
+	if diff {
+		command.Use, command.Short = "diff FILE", "Compare the overrides of a file with those in force"
+		command.Long = "Diff says what import would add and change, and exits with 1 if there is anything. Of an override\n" +
+			"that ends it does not compare when.\n\n" + fileFormat
+		usage = "list the overrides that the file does not have, too, of the rules that it has"
+	} else {
+		command.Flags().BoolVar(&dryRun, "dry-run", false, "write nothing")
 	}
-	return comparing(c, command, "list the overrides that the file does not have, too, of the rules that it has",
-		func(_ context.Context, s *session, d *difference) error {
-			if err := s.printDifference(d, true); err != nil {
+	command.Flags().BoolVar(&prune, "prune", false, usage)
+	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
+		d, err := s.compare(ctx, args[0], prune)
+		if err != nil {
+			return err
+		}
+		if !dryRun {
+			if err := s.write(ctx, d.writes...); err != nil {
 				return err
 			}
-			if len(d.Changes) > 0 {
-				return console.ErrShown
-			}
-			return nil
-		})
+		}
+		if err := s.printDifference(d, diff); err != nil {
+			return err
+		}
+		if diff && len(d.Changes) > 0 {
+			return console.ErrShown
+		}
+		return nil
+	})
 }
 
 func exportCommand(c *console.Console) *cobra.Command {
@@ -213,15 +198,14 @@ func exportCommand(c *console.Console) *cobra.Command {
 			"-o json, as JSON lines. \"for\" is what is left of their time.",
 		Args: cobra.ExactArgs(1),
 	}
-	f.addWalk(command)
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
 		tagger, err := NewTagger(s.limiter.Config, args[0])
 		if err != nil {
 			return console.Usage("%w", err)
 		}
-		all, err := s.client.Overrides(ctx, s.limiter.Config, args[0])
+		all, err := s.overrides(ctx, args[0])
 		if err != nil {
-			return console.Redis(err)
+			return err
 		}
 		var lines []ContractLine
 		for i := range all {
@@ -235,6 +219,6 @@ func exportCommand(c *console.Console) *cobra.Command {
 			}
 			lines = append(lines, line)
 		}
-		return WriteContracts(s.Out, lines, s.JSON())
+		return s.writeContracts(lines)
 	})
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
@@ -49,18 +51,12 @@ of its limits, and what would happen to the request now.`,
   sluice get -c plugin.json --redis redis:6379 -H 'x-api-key: alice' GET https://api.example.com/v1/items
   sluice get -c plugin.json --redis redis:6379 --request '{"limit":"daily","identity":"alice","retry_after":60}'`,
 	}
-	f.check = func(args []string) error {
-		if len(args) == 0 && pasted == "" {
-			return console.Usage("want a rule and the values of its key, a URL, or --request")
-		}
-		return nil
-	}
 	request.Flags(command)
 	f.addIdentity(command)
 	f.addPer(command)
 	command.Flags().StringVar(&pasted, "request", "",
 		`what a request left: the filter state wasm.sluice.rejected, or a 429's body; "-" is standard input`)
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
+	f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
 		// A method and a URL, or a URL alone, is a request, unless a rule has that name and a value.
 		isRule := slices.ContainsFunc(s.limiter.Config.Rules, func(r config.Rule) bool {
 			return len(args) > 0 && r.Name == args[0]
@@ -74,6 +70,14 @@ of its limits, and what would happen to the request now.`,
 		}
 		return s.getIdentity(ctx, args)
 	})
+	ask := command.RunE
+	command.RunE = func(called *cobra.Command, args []string) error {
+		if len(args) == 0 && pasted == "" {
+			return console.Usage("want a rule and the values of its key, a URL, or --request")
+		}
+		return ask(called, args)
+	}
+	return command
 }
 
 var method = regexp.MustCompile(`^[A-Z]+$`)
@@ -84,7 +88,7 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.read(ctx, id)
+	found, err := s.state(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -93,25 +97,21 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 	}
 	s.Say("%s\n", found.Tag)
 	if len(found.Limits) > 0 {
-		head := []string{"LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}
-		tiers := found.Limits[0].Tier != ""
-		if tiers {
-			head = append([]string{"TIER"}, head...)
-		}
-		rows := [][]string{head}
+		rows := [][]string{{"TIER", "LIMIT", "USED", "REMAINING", "RESET IN", "WHAT"}}
 		for _, l := range found.Limits {
 			name := l.Name
 			if l.Per != "" {
 				name += " of " + console.Identity(l.Per)
 			}
-			row := []string{
-				name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros),
+			rows = append(rows, []string{
+				l.Tier, name, console.Whole(l.Used), console.Whole(l.Remaining), console.Wait(l.ResetMicros),
 				console.Limit(l.Algorithm, l.Limit.Limit, l.Capacity, l.Window, l.Unit),
+			})
+		}
+		for i := range rows {
+			if found.Limits[0].Tier == "" { // the rule has no tiers
+				rows[i] = rows[i][1:]
 			}
-			if tiers {
-				row = append([]string{l.Tier}, row...)
-			}
-			rows = append(rows, row)
 		}
 		if err := s.Table(rows); err != nil {
 			return err
@@ -125,29 +125,26 @@ func (s *session) getIdentity(ctx context.Context, args []string) error {
 	return nil
 }
 
-// read asks Redis for all that counts for an identity.
-func (s *session) read(ctx context.Context, id *Identity) (*IdentityState, error) {
-	overrides, err := s.client.ReadOverrides(ctx, string(id.Tag))
+// state asks Redis for all that counts for an identity.
+func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, error) {
+	overrides, err := s.overridesAt(ctx, []string{s.key(id.Tag, algo.OverrideSuffix)})
 	if err != nil {
-		return nil, console.Redis(err)
+		return nil, err
 	}
 	override, asked := overrides[0], *id
 	if err := id.Override(override); err != nil {
 		return nil, err
 	}
-	limits, err := s.client.Read(ctx, id)
+	all, err := s.read(ctx, id)
 	if err != nil {
-		return nil, console.Redis(err)
+		return nil, err
 	}
-	penalty, err := s.client.ReadPenalty(ctx, id)
-	if err != nil {
-		return nil, console.Redis(err)
-	}
+	penalty, err := s.penalty(ctx, id)
 	return &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
-		Limits: append([]Status{}, limits...), Scanned: id.Scanned, Summary: summary(override, penalty, limits),
+		Limits: append([]Status{}, all[id]...), Scanned: id.Scanned, Summary: summary(override, penalty, all[id]),
 		ignored: override != nil && CheckSetting(override.Value, &asked) != nil,
-	}, nil
+	}, err
 }
 
 // sayTerms prints what an operator has set, and what a penalty counts.
@@ -167,14 +164,6 @@ func (s *session) sayTerms(who string, i *IdentityState) {
 	}
 }
 
-// pastedRejection is the trace of a rejected request: its filter state, or its body.
-type pastedRejection struct {
-	Limit    *string  `json:"limit"` // nil for a block
-	Identity *string  `json:"identity"`
-	Policies []string `json:"violated-policies"` // of problem details
-	rule     string   // that the outcome before it names
-}
-
 // outcome is how wasm.sluice names who rejected, which logs often have on the same line.
 var (
 	outcome      = regexp.MustCompile(`(?:limited|blocked|shadow):(\S+)`)
@@ -190,29 +179,24 @@ func (s *session) getPasted(ctx context.Context, pasted string, values []string)
 		}
 		pasted = string(text)
 	}
-	found, err := readPasted(pasted)
+	name, identity, err := readPasted(s.limiter.Config, pasted)
 	if err != nil {
-		return console.Usage("%w", err)
+		return console.Usage("--request: %w", err)
 	}
-	name, err := found.ruleOf(s.limiter.Config)
-	if err != nil {
-		return console.Usage("%w", err)
-	}
-	if found.Identity != nil {
+	if identity != nil {
 		if len(values) > 0 {
 			return console.Usage("--request has the identity: leave out the values")
 		}
-		s.identity = found.Identity
+		s.identity = identity
 	}
 	return s.getIdentity(ctx, append([]string{name}, values...))
 }
 
-// readPasted finds the object in a text, such as a line of a log.
-func readPasted(text string) (*pastedRejection, error) {
-	wrong := fmt.Errorf(`--request: %q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
-		`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
+// readPasted finds the trace of a rejected request in a text, such as a line of a log: its filter state, or its
+// body. The rule is the one that the outcome before it names, or that has its limit, or for a block the only one
+// that can block.
+func readPasted(cfg *config.Config, text string) (name string, identity *string, err error) {
 	before, _, _ := strings.Cut(text, "{")
-	var found pastedRejection
 	object := []byte(text[len(before):])
 	var line map[string]any // if it is a line of JSON, in which filter state is a string
 	if json.NewDecoder(bytes.NewReader(object)).Decode(&line) == nil {
@@ -225,36 +209,26 @@ func readPasted(text string) (*pastedRejection, error) {
 			}
 		}
 	}
-	err := json.NewDecoder(bytes.NewReader(object)).Decode(&found)
+	var found struct {
+		Limit    string // "", null: a block
+		Identity *string
+		Policies []string `json:"violated-policies"` // of problem details
+	}
+	err = json.NewDecoder(bytes.NewReader(object)).Decode(&found)
 	if err != nil || found.Identity == nil && len(found.Policies) == 0 {
-		return nil, wrong
+		return "", nil, fmt.Errorf(`%q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
+			`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
 	}
 	if m := outcome.FindStringSubmatch(before); m != nil {
-		found.rule = m[1]
+		return m[1], found.Identity, nil
 	}
-	return &found, nil
-}
-
-// ruleOf is the rule that a rejection is about: the one that it names, or that has its limit, or
-// for a block the only one that can block.
-func (p *pastedRejection) ruleOf(cfg *config.Config) (string, error) {
-	limit := ""
-	switch {
-	case p.rule != "":
-		return p.rule, nil
-	case p.Limit != nil:
-		limit = *p.Limit
-	case len(p.Policies) > 0:
-		limit = p.Policies[0]
-	}
+	limit := cmp.Or(found.Limit, append(found.Policies, "")[0])
 	var names []string
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		blocks := limit == "" && (r.Overrides || r.Penalty != nil)
 		for _, limits := range r.Lists { // in any tier
-			if slices.ContainsFunc(limits, func(l config.Limit) bool { return limit != "" && l.Name == limit }) {
-				blocks = true
-			}
+			blocks = blocks || limit != "" && slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Name == limit })
 		}
 		if blocks {
 			names = append(names, r.Name)
@@ -262,11 +236,11 @@ func (p *pastedRejection) ruleOf(cfg *config.Config) (string, error) {
 	}
 	switch {
 	case len(names) == 1:
-		return names[0], nil
+		return names[0], found.Identity, nil
 	case len(names) == 0 && limit != "":
-		return "", fmt.Errorf("--request: no rule of this configuration has a limit %q", limit)
+		return "", nil, fmt.Errorf("no rule of this configuration has a limit %q", limit)
 	}
-	return "", fmt.Errorf("--request: it may be about any of the rules %q: give the rule and --identity", names)
+	return "", nil, fmt.Errorf("it may be about any of the rules %q: give the rule and --identity", names)
 }
 
 // summary says in words when the identity may go again.

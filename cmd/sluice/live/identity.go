@@ -17,8 +17,8 @@ import (
 type Identity struct {
 	Rule *config.Rule
 	Tag  []byte
-	// Sets are the limits that may apply: one list, or a tier's each.
-	Sets []Set
+	// Sets are the limits that may apply: one list, or that of each tier; an unlimited tier has none.
+	Sets []*rule.LimitSet
 	// Costs and Sizes: the units that a request takes of the limits of the only set, and what it brings
 	// of their sizes; nil: 1 each, and none.
 	Costs []int64
@@ -39,16 +39,6 @@ func (id *Identity) Tiers() []string {
 	return id.Rule.Tiers.Names()
 }
 
-// LimitSets are the limits that may apply, none for an unlimited tier.
-func (id *Identity) LimitSets() (sets []*rule.LimitSet) {
-	for _, set := range id.Sets {
-		if set.Limits != nil {
-			sets = append(sets, set.Limits)
-		}
-	}
-	return sets
-}
-
 // Override makes it the identity with an override that Redis has, if that means anything.
 func (id *Identity) Override(o *Override) error {
 	if o == nil || !id.Rule.Overrides {
@@ -60,12 +50,6 @@ func (id *Identity) Override(o *Override) error {
 		return id.choose(v.Rest, nil)
 	}
 	return nil
-}
-
-// Set is a list of limits, and the tier that it belongs to, if any.
-type Set struct {
-	Tier   string
-	Limits *rule.LimitSet
 }
 
 // find is a rule of a configuration, whatever its mode.
@@ -84,18 +68,22 @@ func find(cfg *config.Config, name string) (*config.Rule, error) {
 }
 
 // Applied is the identity of a request that a rule applies to. It keeps nothing of applied.
-func Applied(c *config.Rule, tier string, applied *rule.Applied) *Identity {
-	return &Identity{
-		Rule: c, Tag: slices.Clone(applied.Tag), Sets: []Set{{tier, applied.Limits}},
+func Applied(c *config.Rule, applied *rule.Applied) *Identity {
+	id := &Identity{
+		Rule: c, Tag: slices.Clone(applied.Tag),
 		Costs: slices.Clone(applied.Costs), Sizes: slices.Clone(applied.Sizes), Values: slices.Clone(applied.Values),
 	}
+	if applied.Limits != nil {
+		id.Sets = []*rule.LimitSet{applied.Limits}
+	}
+	return id
 }
 
 // Of is the identity that the values of a rule's key make, in order; constants have
 // none. tier chooses one of limits_by; empty: the one that the values choose, or
 // all.
 func Of(cfg *config.Config, name, tier string, values []string) (*Identity, error) {
-	t, err := newTagger(cfg, name)
+	t, err := NewTagger(cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +118,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		if tier != "" {
 			return fmt.Errorf("rule %q has no tiers: leave out --tier", id.Rule.Name)
 		}
-		id.Sets = []Set{{Limits: set.LimitSets[0]}}
+		id.Sets = set.LimitSets[:1]
 		return nil
 	}
 	isSource := func(c config.Component) bool { return same(&c, &tiers.Source) }
@@ -145,22 +133,15 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 			tier = tiers.Default
 		}
 	}
-	next := 0
-	for i := range tiers.Values {
-		t := &tiers.Values[i]
-		var limits *rule.LimitSet
-		if !t.Unlimited {
-			limits = set.LimitSets[next]
-		}
-		if !t.Unlimited || set.Rules[0].HasTerms {
-			next++ // with terms an unlimited tier has a set, too, of no limits
-		}
-		if tier == "" && limits != nil || tier == t.Value {
-			id.Sets = append(id.Sets, Set{t.Value, limits})
-		}
+	names := tiers.Names()
+	if tier != "" && !slices.Contains(names, tier) {
+		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, shown.Quoted(names))
 	}
-	if len(id.Sets) == 0 {
-		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, shown.Quoted(tiers.Names()))
+	for _, name := range names {
+		limits := set.Tier(set.Rules[0].ID, name)
+		if (tier == "" || tier == name) && limits != nil && len(limits.Limits) > 0 {
+			id.Sets = append(id.Sets, limits)
+		}
 	}
 	return nil
 }
@@ -184,23 +165,19 @@ type Tagger struct {
 
 // NewTagger prepares a rule.
 func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
-	t, err := newTagger(cfg, name)
-	if err != nil {
-		return nil, err
-	}
-	t.Any = &Identity{Rule: t.Rule}
-	return t, t.Any.choose("", nil)
-}
-
-// newTagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
-func newTagger(cfg *config.Config, name string) (*Tagger, error) {
 	r, err := find(cfg, name)
 	if err != nil {
 		return nil, err
 	}
-	return tagger(r, cfg.HashSecret)
+	t, err := tagger(r, cfg.HashSecret)
+	if err != nil {
+		return nil, err
+	}
+	t.Any = &Identity{Rule: r}
+	return t, t.Any.choose("", nil)
 }
 
+// tagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
 func tagger(r *config.Rule, hashSecret string) (*Tagger, error) {
 	only := explain.Probe(config.Rule{Name: r.Name, Key: r.Key})
 	only.HashSecret = hashSecret

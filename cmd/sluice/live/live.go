@@ -5,39 +5,56 @@ package live
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // Commands are the commands that ask Redis.
 func Commands(c *console.Console) []*cobra.Command {
-	block := set(c, new(Flags), "block", "Reject all requests of an identity", "Block is override --to block.",
-		func() (string, error) { return "block", nil })
 	return []*cobra.Command{
-		getCommand(c), resetCommand(c), overrideCommand(c), block, unblockCommand(c), topCommand(c),
+		getCommand(c),
+		removal(c, "reset", "Forget what an identity has used of its limits",
+			"Reset deletes the state of an identity, of all limits of the rule. Overrides stay.\nA worker that remembers a "+
+				"rejection forgets it within ten seconds. With --per it deletes that of these\nvalues alone.",
+			(*session).reset, "there was nothing to forget", "the state of LIMITS is forgotten"),
+		overrideCommand(c),
+		set(c, new(Flags), "block", "Reject all requests of an identity", "Block is override --to block.",
+			func() (string, error) { return "block", nil }),
+		removal(c, "unblock", "Remove an identity's override or penalty",
+			"Unblock removes blocks, other overrides and penalties.",
+			(*session).unblock, "there was no override and no penalty", "its limits are in force again"),
+		topCommand(c),
 	}
 }
 
 // Flags are the common flags of the commands that ask Redis.
 type Flags struct {
 	input.Source
-	Options
+	Addresses   []string
+	Cluster     bool
+	TLS         bool
+	Timeout     time.Duration
 	PasswordEnv string
-	tier        string
-	identity    *string // nil: the values make it
-	sets        bool    // --tier is a tier that the identity gets
-	gets        string  // that tier
-	per         []string
-	check       func(args []string) error // of the command's own flags and arguments; may be nil
+	Prefix      string // of all keys, once it is connected
+
+	ca, serverName string // "": the system's authorities, the address' host
+	user, password string
+	step           int64         // keys in a step of SCAN
+	pause          time.Duration // between its steps
+	tier           string
+	identity       *string // nil: the values make it
+	sets           bool    // --tier is a tier that the identity gets
+	per            []string
 }
 
 func (f *Flags) Add(c *console.Console, command *cobra.Command) {
@@ -46,18 +63,18 @@ func (f *Flags) Add(c *console.Console, command *cobra.Command) {
 	set.Var((*input.Addresses)(&f.Addresses), "redis", "address of Redis, host:port; for a Redis Cluster some nodes")
 	set.BoolVar(&f.Cluster, "redis-cluster", false, "Redis is a Redis Cluster")
 	set.BoolVar(&f.TLS, "redis-tls", false, "Redis speaks TLS")
-	set.StringVar(&f.CA, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
-	set.StringVar(&f.ServerName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
-	set.StringVar(&f.User, "redis-user", "", "user of Redis (default: the configuration's)")
+	set.StringVar(&f.ca, "redis-ca", "", "file with the authority of Redis' certificate (default: the system's)")
+	set.StringVar(&f.serverName, "redis-server-name", "", "name in Redis' certificate (default: the host of --redis)")
+	set.StringVar(&f.user, "redis-user", "", "user of Redis (default: the configuration's)")
 	set.StringVar(&f.PasswordEnv, "redis-password-env", "",
 		"environment variable with Redis' password (default: the configuration's)")
-	f.Timeout = 5 * time.Second
+	f.step, f.Timeout = cmp.Or(f.step, 1000), 5*time.Second
 	set.Var(duration.New(&f.Timeout), "timeout", "how long to wait for Redis")
+	usage := "the tier of limits_by (default: the one that the values choose, or all)"
 	if f.sets {
-		set.StringVar(&f.gets, "tier", "", "the tier of limits_by that the identity gets")
-	} else {
-		set.StringVar(&f.tier, "tier", "", "the tier of limits_by (default: the one that the values choose, or all)")
+		usage = "the tier of limits_by that the identity gets"
 	}
+	set.StringVar(&f.tier, "tier", "", usage)
 	command.PreRunE = FromEnvironment(c)
 }
 
@@ -76,38 +93,24 @@ func (f *Flags) addIdentity(command *cobra.Command) {
 		})
 }
 
-// addWalk adds the flags of commands that walk over all keys.
-func (f *Flags) addWalk(command *cobra.Command) {
-	f.KeysInAScanStep, f.PauseOfScan = 100, time.Millisecond
-	command.Flags().Int64Var(&f.KeysInAScanStep, "step", f.KeysInAScanStep, "keys in a step of the walk")
-	command.Flags().Var(duration.New(&f.PauseOfScan), "pause", "time between two steps")
-	f.check = func([]string) error {
-		if f.KeysInAScanStep < 1 {
-			return console.Usage("--step: want at least 1")
-		}
-		return nil
-	}
-}
-
-// session is a command's connection to Redis, and the configuration it was opened for.
+// session is a command's connection to Redis, and what it was opened for.
 type session struct {
 	*console.Console
 	*Flags
 	limiter *input.Limiter
-	client  *Client
+	redis   redis.UniversalClient
 }
 
-// asking completes a command that asks Redis, with the flags that all of them have.
+// asking completes a command that asks Redis, with the flags that all of them have. An error of run that
+// has no exit code of its own is one of Redis.
 func (f *Flags) asking(c *console.Console, command *cobra.Command,
 	run func(context.Context, *session, []string) error,
 ) *cobra.Command {
 	f.Add(c, command)
 	console.Must(command.MarkFlagRequired("redis"))
 	command.RunE = func(called *cobra.Command, args []string) error {
-		if f.check != nil {
-			if err := f.check(args); err != nil {
-				return err
-			}
+		if f.step < 1 {
+			return console.Usage("--step: want at least 1")
 		}
 		l, err := f.Limiter(c)
 		if err != nil {
@@ -118,57 +121,23 @@ func (f *Flags) asking(c *console.Console, command *cobra.Command,
 			return err
 		}
 		defer client.Close()
-		return run(called.Context(), &session{c, f, l, client}, args)
+		err = run(called.Context(), &session{c, f, l, client}, args)
+		if known := (*console.Failure)(nil); err == nil || errors.Is(err, console.ErrShown) || errors.As(err, &known) {
+			return err
+		}
+		return console.Redis(f.Explain(err))
 	}
 	return command
 }
 
-// Connect opens the connection to Redis that flags and configuration describe.
-func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limiter) (*Client, error) {
-	f.Prefix = config.DefaultKeyPrefix
-	if r := l.Config.Redis; r != nil {
-		f.Prefix = r.KeyPrefix
-		f.Password, f.Database = r.Password, int(r.Database)
-		f.User = cmp.Or(f.User, r.Username)
-		if f.Password == "" {
-			f.PasswordEnv = cmp.Or(f.PasswordEnv, r.PasswordEnv)
-		}
-	}
-	if f.PasswordEnv != "" {
-		password, ok := c.Environment(f.PasswordEnv)
-		if !ok { // as the plugin does
-			c.Warn("note: the environment variable %s, which has Redis' password, is not set: Redis is asked without one\n",
-				f.PasswordEnv)
-		}
-		f.Password = strings.TrimRight(password, "\r\n")
-	}
-	if f.Password == "" {
-		f.User = ""
-	}
-	client, err := Connect(ctx, f.Options)
-	return client, console.Redis(err)
-}
-
-// target finds the identity that the arguments name.
-func (s *session) target(args []string) (id *Identity, err error) {
-	switch {
-	case s.identity == nil && slices.Contains(args[1:], ""):
-		return nil, console.Usage("a value is empty, as of a variable that is not set (want --identity, if that is meant)")
-	case s.identity == nil:
-		if err := s.limiter.TakeHashSecret(s.Console); err != nil {
-			return nil, err
-		}
-		id, err = Of(s.limiter.Config, args[0], s.tier, args[1:])
-	case len(args) > 1:
-		return nil, console.Usage("--identity stands in place of the values")
-	default:
-		id, err = Tagged(s.limiter.Config, args[0], s.tier, shown.Identity(*s.identity))
-	}
-	if err != nil {
-		return nil, console.Usage("%w", err)
-	}
-	id.Per = s.per
-	return id, nil
+// walking completes a command that walks over all keys.
+func (f *Flags) walking(c *console.Console, command *cobra.Command,
+	run func(context.Context, *session, []string) error,
+) *cobra.Command {
+	command.Flags().Int64Var(&f.step, "step", 100, "keys in a step of the walk")
+	f.pause = time.Millisecond
+	command.Flags().Var(duration.New(&f.pause), "pause", "time between two steps")
+	return f.asking(c, command, run)
 }
 
 // identityCommand makes a command for one identity.
@@ -189,4 +158,74 @@ func (f *Flags) identityCommand(c *console.Console, use, short, long string,
 		}
 		return run(ctx, s, id)
 	})
+}
+
+// target finds the identity that the arguments name.
+func (s *session) target(args []string) (id *Identity, err error) {
+	tier := s.tier
+	if s.sets {
+		tier = ""
+	}
+	switch {
+	case s.identity == nil && slices.Contains(args[1:], ""):
+		return nil, console.Usage("a value is empty, as of a variable that is not set (want --identity, if that is meant)")
+	case s.identity == nil:
+		if err := s.limiter.TakeHashSecret(s.Console); err != nil {
+			return nil, err
+		}
+		id, err = Of(s.limiter.Config, args[0], tier, args[1:])
+	case len(args) > 1:
+		return nil, console.Usage("--identity stands in place of the values")
+	default:
+		id, err = Tagged(s.limiter.Config, args[0], tier, shown.Identity(*s.identity))
+	}
+	if err != nil {
+		return nil, console.Usage("%w", err)
+	}
+	id.Per = s.per
+	return id, nil
+}
+
+// changed is the output of the commands that change something.
+type changed struct {
+	Rule    string `json:"rule"`
+	Tag     string `json:"tag"`
+	Deleted int64  `json:"deleted"`         // keys
+	Value   string `json:"value,omitempty"` // that was set
+	For     string `json:"for,omitempty"`
+}
+
+// printChange prints what was done to an identity.
+func (s *session) printChange(id *Identity, done changed, text string) error {
+	done.Rule, done.Tag = id.Rule.Name, string(id.Tag)
+	if s.JSON() {
+		return s.Print(&done)
+	}
+	s.Say("%s: %s\n", done.Tag, text)
+	return nil
+}
+
+// removal makes a command that deletes keys of an identity. LIMITS in done is how many.
+func removal(c *console.Console, use, short, long string,
+	remove func(*session, context.Context, *Identity) (int64, error), nothing, done string,
+) *cobra.Command {
+	f := new(Flags)
+	command := f.identityCommand(c, use, short, long, func(ctx context.Context, s *session, id *Identity) error {
+		n, err := remove(s, ctx, id)
+		if err != nil {
+			return err
+		}
+		text := nothing
+		if n > 0 {
+			text = strings.ReplaceAll(done, "LIMITS", console.Count(int(n), "limit"))
+		}
+		if id.Scanned {
+			text += " (values of \"per\" found by a SCAN)"
+		}
+		return s.printChange(id, changed{Deleted: n}, text)
+	})
+	if use == "reset" {
+		f.addPer(command)
+	}
+	return command
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -37,11 +36,11 @@ type asking struct {
 	life          *redis.DurationCmd
 }
 
-// overridesAt reads the overrides at keys, in their order; nil where there is none.
-func (c *Client) overridesAt(ctx context.Context, names []string) (all []*Override, err error) {
+// overridesAt reads the overrides at keys, in the order of these; nil where there is none.
+func (s *session) overridesAt(ctx context.Context, names []string) (all []*Override, err error) {
 	for some := range slices.Chunk(names, pipelined) {
 		replies := make([]asking, len(some))
-		_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
+		_, _ = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
 			for i, name := range some {
 				replies[i] = asking{p.Get(ctx, name), p.Get(ctx, name+reasonSuffix), p.PTTL(ctx, name)}
 			}
@@ -67,17 +66,6 @@ func (c *Client) overridesAt(ctx context.Context, names []string) (all []*Overri
 	return all, nil
 }
 
-// ReadOverrides reads the overrides of identities, by their tags and in their order; nil for those that
-// have none.
-func (c *Client) ReadOverrides(ctx context.Context, tags ...string) ([]*Override, error) {
-	names := make([]string, len(tags))
-	for i, tag := range tags {
-		names[i] = c.key([]byte(tag), algo.OverrideSuffix)
-	}
-	all, err := c.overridesAt(ctx, names)
-	return all, c.options.explain(err)
-}
-
 // Setting is an override that an identity is to have.
 type Setting struct {
 	Tag    string
@@ -94,37 +82,35 @@ type Setting struct {
 // round trip. Protects Redis from a long batch.
 const pipelined = 500
 
-// WriteSettings sets overrides, or takes them away where they have no value.
-func (c *Client) WriteSettings(ctx context.Context, settings ...Setting) error {
+// write sets overrides, or takes them away where they have no value.
+func (s *session) write(ctx context.Context, settings ...Setting) error {
 	for some := range slices.Chunk(settings, pipelined) {
-		_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := range some {
-				s := &some[i]
-				name := c.key([]byte(s.Tag), algo.OverrideSuffix)
-				for _, pair := range [][2]string{{name, s.Value}, {name + reasonSuffix, s.Reason}} {
+		if _, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, o := range some {
+				name := s.key([]byte(o.Tag), algo.OverrideSuffix)
+				for _, pair := range [][2]string{{name, o.Value}, {name + reasonSuffix, o.Reason}} {
 					if pair[1] == "" {
 						p.Del(ctx, pair[0])
 					} else {
-						p.Set(ctx, pair[0], pair[1], s.Life)
+						p.Set(ctx, pair[0], pair[1], o.Life)
 					}
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			return c.options.explain(err)
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Unblock takes an override, and a penalty, away. It returns how many there were.
-func (c *Client) Unblock(ctx context.Context, id *Identity) (int64, error) {
-	name := c.key(id.Tag, algo.OverrideSuffix)
-	if _, err := c.remove(ctx, name+reasonSuffix); err != nil {
+// unblock takes an override, and a penalty, away. It returns how many there were.
+func (s *session) unblock(ctx context.Context, id *Identity) (int64, error) {
+	name := s.key(id.Tag, algo.OverrideSuffix)
+	if err := s.redis.Del(ctx, name+reasonSuffix).Err(); err != nil {
 		return 0, err
 	}
-	return c.remove(ctx, name, c.key(id.Tag, algo.PenaltySuffix))
+	return s.redis.Del(ctx, name, s.key(id.Tag, algo.PenaltySuffix)).Result()
 }
 
 // Overridden is an override in force.
@@ -135,41 +121,38 @@ type Overridden struct {
 	Override
 }
 
-// Overrides lists the overrides of a rule, or of all rules where name is empty, in the order of
-// their keys. It walks over all keys as Top does.
-func (c *Client) Overrides(ctx context.Context, cfg *config.Config, name string) (all []Overridden, err error) {
-	begin := c.options.Prefix + ":{"
+// overrides lists the overrides of a rule, or of all rules where name is empty, in the order of their keys.
+// It walks over all keys as top does.
+func (s *session) overrides(ctx context.Context, name string) (all []Overridden, err error) {
+	begin := s.Prefix + ":{"
 	if name != "" {
 		begin += rule.TagPrefix(name)
 	}
-	pattern := escapeGlob(begin) + "*}" + algo.OverrideSuffix
-	seen := map[string]bool{}
-	err = c.eachKey(ctx, pattern, func(names []string) error {
-		names = slices.DeleteFunc(names, func(name string) bool { return seen[name] })
-		for _, name := range names {
-			seen[name] = true
+	var names []string
+	if err := s.eachKey(ctx, escapeGlob(begin)+"*}"+algo.OverrideSuffix, func(some []string) error {
+		names = append(names, some...)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	found, err := s.overridesAt(ctx, names)
+	for i, o := range found {
+		if o == nil {
+			continue // it has ended
 		}
-		found, err := c.overridesAt(ctx, names)
-		for i, o := range found {
-			if o != nil {
-				all = append(all, Overridden{Key: names[i], Override: *o})
-			}
-		}
-		return err
-	})
-	for i := range all {
-		o := &all[i]
-		o.Identity, _ = identityOf(o.Key, "")
-		for j := range cfg.Rules {
-			r := &cfg.Rules[j]
-			if identity, ok := identityOf(o.Key, rule.TagPrefix(r.Name)); ok && !r.Exempt {
-				o.Rule, o.Identity = r.Name, identity
+		one := Overridden{Key: names[i], Override: *o}
+		one.Identity, _ = identityOf(one.Key, "")
+		for _, r := range s.limiter.Config.Rules {
+			if identity, ok := identityOf(one.Key, rule.TagPrefix(r.Name)); ok && !r.Exempt {
+				one.Rule, one.Identity = r.Name, identity
 				break
 			}
 		}
+		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b Overridden) int { return strings.Compare(a.Key, b.Key) })
-	return all, c.options.explain(err)
+	return all, err
 }
 
 // Top is an identity and its limit that is used most.
@@ -181,15 +164,11 @@ type Top struct {
 // identitiesAtOnce is how many identities' state is asked for in one round trip.
 const identitiesAtOnce = 100
 
-// Top finds the identities of a rule that have used most of a limit. It walks over
-// all keys in steps that are too small for Redis to notice.
-func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string, count int) (best []Top, err error) {
-	some, err := Tagged(cfg, name, tier, "")
-	if err != nil {
-		return nil, err
-	}
+// top finds the identities of a rule that have used most of a limit. It walks over all keys in steps that
+// are too small for Redis to notice.
+func (s *session) top(ctx context.Context, some *Identity, count int) (best []Top, err error) {
 	prefix, seen := string(some.Tag), map[string]bool{}
-	err = c.eachKey(ctx, escapeGlob(c.options.Prefix+":{"+prefix)+"*", func(names []string) error {
+	err = s.eachKey(ctx, escapeGlob(s.Prefix+":{"+prefix)+"*", func(names []string) error {
 		var ids []*Identity
 		for _, name := range names {
 			if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
@@ -199,40 +178,33 @@ func (c *Client) Top(ctx context.Context, cfg *config.Config, name, tier string,
 			}
 		}
 		for ids := range slices.Chunk(ids, identitiesAtOnce) {
-			all, err := c.readAll(ctx, ids)
+			all, err := s.read(ctx, ids...)
 			if err != nil {
 				return err
 			}
 			for _, id := range ids {
-				best = keep(best, string(id.Tag[len(prefix):]), all[id], count)
+				if len(all[id]) == 0 {
+					continue
+				}
+				if most := slices.MaxFunc(all[id], compare); most.Used > 0 {
+					best = append(best, Top{string(id.Tag[len(prefix):]), most})
+				}
 			}
+			slices.SortStableFunc(best, func(a, b Top) int { return compare(b.Status, a.Status) })
+			best = best[:min(len(best), count)]
 		}
 		return nil
 	})
-	return best, c.options.explain(err)
-}
-
-// keep takes an identity in if it is among the count that have used most.
-func keep(best []Top, identity string, statuses []Status, count int) []Top {
-	if len(statuses) == 0 {
-		return best
-	}
-	most := slices.MaxFunc(statuses, func(a, b Status) int { return compare(&a, &b) })
-	if most.Used == 0 {
-		return best
-	}
-	best = append(best, Top{identity, most})
-	slices.SortStableFunc(best, func(a, b Top) int { return compare(&b.Status, &a.Status) })
-	return best[:min(len(best), count)]
+	return best, err
 }
 
 // eachKey calls f with the keys that match a pattern, some at a time and some of them twice, of each
 // primary.
-func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
+func (s *session) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
 	walk := func(node redis.Cmdable) error {
 		seen := map[uint64]bool{}
 		for cursor := uint64(0); ; {
-			names, next, err := node.Scan(ctx, cursor, pattern, c.options.KeysInAScanStep).Result()
+			names, next, err := node.Scan(ctx, cursor, pattern, s.step).Result()
 			if err != nil {
 				return err
 			}
@@ -249,13 +221,13 @@ func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []str
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(c.options.PauseOfScan):
+			case <-time.After(s.pause):
 			}
 		}
 	}
-	cluster, ok := c.redis.(*redis.ClusterClient)
+	cluster, ok := s.redis.(*redis.ClusterClient)
 	if !ok {
-		return walk(c.redis)
+		return walk(s.redis)
 	}
 	var one sync.Mutex // primaries are walked one after the other
 	return cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
@@ -267,8 +239,8 @@ func (c *Client) eachKey(ctx context.Context, pattern string, f func(names []str
 
 // compare orders by the share of the capacity that is used, then by how long it
 // takes until it is back.
-func compare(a, b *Status) int {
-	used := func(s *Status) float64 { return float64(s.Used) / float64(max(1, s.Capacity)) }
+func compare(a, b Status) int {
+	used := func(s Status) float64 { return float64(s.Used) / float64(max(1, s.Capacity)) }
 	return cmp.Or(cmp.Compare(used(a), used(b)), cmp.Compare(a.ResetMicros, b.ResetMicros))
 }
 
@@ -287,31 +259,22 @@ hold up other clients, and shows the identities that have used the largest share
 of a limit. Of a rule with tiers the state is weighed by each tier, or by --tier.
 
 It needs the Redis user that docs/cli.md has for this command: Envoy's may not SCAN.`,
-		Args: cobra.ExactArgs(1),
+		Args: func(command *cobra.Command, args []string) error {
+			if count < 1 {
+				return console.Usage("--count: want at least 1")
+			}
+			return cobra.ExactArgs(1)(command, args)
+		},
 	}
-	f.addWalk(command)
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
-	walk := f.check
-	f.check = func(args []string) error {
-		if count < 1 {
-			return console.Usage("--count: want at least 1")
-		}
-		return walk(args)
-	}
-	return f.asking(c, command, func(ctx context.Context, s *session, args []string) error {
-		if _, err := Tagged(s.limiter.Config, args[0], s.tier, ""); err != nil {
+	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
+		some, err := Tagged(s.limiter.Config, args[0], s.tier, "")
+		if err != nil {
 			return console.Usage("%w", err)
 		}
-		top, err := s.client.Top(ctx, s.limiter.Config, args[0], s.tier, count)
+		top, err := s.top(ctx, some, count)
 		if err != nil {
-			return console.Redis(err)
-		}
-		if s.JSON() {
-			return s.Print(map[string]any{"identities": append([]Top{}, top...)})
-		}
-		if len(top) == 0 {
-			s.Say("no identity has used anything\n")
-			return nil
+			return err
 		}
 		rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
 		for _, t := range top {
@@ -320,6 +283,6 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 				console.Wait(t.ResetMicros), t.Name,
 			})
 		}
-		return s.Table(rows)
+		return s.Show(map[string]any{"identities": append([]Top{}, top...)}, rows, "no identity has used anything")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -42,101 +43,80 @@ const (
 	noSuffix     = ":none"   // of a key that is never written
 )
 
-func (c *Client) key(tag []byte, suffix string) string {
-	return string(wire.AppendKey(nil, c.options.Prefix, tag, suffix))
+func (s *session) key(tag []byte, suffix string) string {
+	return string(wire.AppendKey(nil, s.Prefix, tag, suffix))
 }
 
-// Read asks for the state of an identity: one status for each limit that may apply.
-func (c *Client) Read(ctx context.Context, id *Identity) ([]Status, error) {
-	all, err := c.readAll(ctx, []*Identity{id})
-	if err != nil {
-		return nil, err
-	}
-	return all[id], nil
-}
-
-// readAll asks for the state of identities in one round trip, or in two where Redis'
-// clock is far from this machine's.
-func (c *Client) readAll(ctx context.Context, ids []*Identity) (map[*Identity][]Status, error) {
-	all, err := c.readAllAt(ctx, ids, time.Now().UnixMicro())
+// read asks for the state of identities, a status for each limit that may apply, in one round trip, or in
+// two where Redis' clock is far from this machine's.
+func (s *session) read(ctx context.Context, ids ...*Identity) (map[*Identity][]Status, error) {
+	all, err := s.readAt(ctx, ids, time.Now().UnixMicro())
 	if other := (*otherTime)(nil); errors.As(err, &other) {
-		return c.readAllAt(ctx, ids, other.redisMicros)
+		return s.readAt(ctx, ids, other.redisMicros)
 	}
 	return all, err
 }
 
-// readAllAt does so with the calendar windows around a time.
-func (c *Client) readAllAt(ctx context.Context, ids []*Identity, micros int64) (map[*Identity][]Status, error) {
-	var sent []question
+// readAt does so with the calendar windows around a time.
+func (s *session) readAt(ctx context.Context, ids []*Identity, micros int64) (map[*Identity][]Status, error) {
+	var sent []*question
 	for _, id := range ids {
 		for _, set := range id.Sets {
-			if set.Limits == nil {
-				continue // an unlimited tier
-			}
-			counters, err := c.counters(ctx, id, set.Limits)
+			counters, err := s.counters(ctx, id, set)
 			if err != nil {
 				return nil, err
 			}
-			all, err := questions(id, set, counters, micros)
-			if err != nil {
-				return nil, err
+			for some := range slices.Chunk(counters, algo.MaxLimits-1) { // and never
+				q, err := newQuestion(id, set, some, micros)
+				if err != nil {
+					return nil, err
+				}
+				sent = append(sent, q)
 			}
-			sent = append(sent, all...)
 		}
 	}
-	_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range sent {
-			q := &sent[i]
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, q := range sent {
 			var keys []string // of the limits, and of never
 			for _, k := range q.counters {
-				keys = append(keys, c.key(q.id.Tag, k.suffix(q.set.Limits)))
+				keys = append(keys, s.key(q.id.Tag, k.suffix(q.set)))
 			}
-			q.reply = p.Eval(ctx, q.plan.Script().Source, append(keys, c.key(q.id.Tag, noSuffix)), q.args...)
+			q.reply = p.Eval(ctx, q.plan.Script().Source, append(keys, s.key(q.id.Tag, noSuffix)), q.args...)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, c.options.explain(err)
+		return nil, err
 	}
 	found := map[*Identity][]Status{}
-	for i := range sent {
-		q := &sent[i]
-		statuses, err := q.read(c)
+	for _, q := range sent {
+		statuses, err := q.read(s)
 		if err != nil {
-			return nil, err
+			return nil, console.Redis(err)
 		}
 		found[q.id] = append(found[q.id], statuses...)
 	}
 	return found, nil
 }
 
-// Reset forgets what an identity has used. It returns how many limits' state there
-// was.
-func (c *Client) Reset(ctx context.Context, id *Identity) (int64, error) {
+// reset forgets what an identity has used. It returns how many limits' state there was.
+func (s *session) reset(ctx context.Context, id *Identity) (int64, error) {
 	var keys []string
-	for _, set := range id.LimitSets() {
-		counters, err := c.counters(ctx, id, set)
+	for _, set := range id.Sets {
+		counters, err := s.counters(ctx, id, set)
 		if err != nil {
 			return 0, err
 		}
 		for _, k := range counters {
-			if id.Per != nil && k.values == "" {
-				continue // a part of the identity is meant
-			}
-			if name := c.key(id.Tag, k.suffix(set)); !slices.Contains(keys, name) {
-				keys = append(keys, name)
+			if id.Per == nil || k.values != "" { // with --per a part of the identity is meant
+				keys = append(keys, s.key(id.Tag, k.suffix(set)))
 			}
 		}
 	}
-	return c.remove(ctx, keys...)
-}
-
-func (c *Client) remove(ctx context.Context, keys ...string) (int64, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	n, err := c.redis.Del(ctx, keys...).Result()
-	return n, c.options.explain(err)
+	return s.redis.Del(ctx, keys...).Result()
 }
 
 // identityOf is the identity in a key's hash tag, if the tag is a rule's.
@@ -158,29 +138,22 @@ type Penalty struct {
 	ForMicros int64 `json:"for_micros"`
 }
 
-// ReadPenalty is an identity's penalty; nil if its rule has none.
-func (c *Client) ReadPenalty(ctx context.Context, id *Identity) (*Penalty, error) {
+// penalty is an identity's penalty; nil if its rule has none.
+func (s *session) penalty(ctx context.Context, id *Identity) (*Penalty, error) {
 	p := rule.TermsOf(id.Rule).Penalty
 	if p == nil {
 		return nil, nil
 	}
-	name := c.key(id.Tag, algo.PenaltySuffix)
-	text, err := c.redis.Get(ctx, name).Bytes()
-	switch {
-	case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // as the plugin takes it
+	text, err := s.redis.Get(ctx, s.key(id.Tag, algo.PenaltySuffix)).Bytes()
+	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") { // as the plugin takes it
 		return &Penalty{After: p.After}, nil
-	case err != nil:
-		return nil, c.options.explain(err)
 	}
-	now, err := c.redis.Time(ctx).Result()
-	if err != nil {
-		return nil, c.options.explain(err)
+	var now time.Time
+	if err == nil {
+		now, err = s.redis.Time(ctx).Result()
 	}
-	state := algo.ReadPenaltyState(text)
-	return &Penalty{
-		Strikes: p.Strikes(state, now.UnixMicro()), After: p.After,
-		ForMicros: p.LeftMicros(state, now.UnixMicro()),
-	}, nil
+	state, at := algo.ReadPenaltyState(text), now.UnixMicro()
+	return &Penalty{Strikes: p.Strikes(state, at), After: p.After, ForMicros: p.LeftMicros(state, at)}, err
 }
 
 // never is a limit that no request of cost 2 passes. A script that has it among its
@@ -190,49 +163,43 @@ var never = algo.Limit{Algorithm: algo.FixedWindow, Units: 1, WindowMicros: 1_00
 // question asks about limits without charging them.
 type question struct {
 	id       *Identity
-	set      Set
+	set      *rule.LimitSet
 	counters []counter // of the set, as many as a plan may have
 	plan     *algo.Plan
-	// costs are those of the limits, of args too.
-	costs []int64
-	args  []any
-	reply *redis.Cmd // when it has been sent
+	costs    []int64 // of the limits, of args too
+	args     []any
+	reply    *redis.Cmd // when it has been sent
 }
 
-// questions are as many as the counters of a list of limits need. Calendar windows are those around
-// a time.
-func questions(id *Identity, set Set, counters []counter, micros int64) (all []question, err error) {
-	const atOnce = algo.MaxLimits - 1
-	at, sizes := LimitsAt(set.Limits, micros), explain.Sizes(id.setting, set.Limits, id.Sizes)
-	for some := range slices.Chunk(counters, atOnce) {
-		q := question{id: id, set: set, counters: some}
-		var limits []algo.Limit
-		for _, k := range some {
-			l := at[k.limit]
-			if sizes != nil {
-				size := sizes[k.limit]
-				l.Units, l.Burst, l.Ceiling = size.Units, size.Burst, size.Ceiling
-			}
-			l.Fit()
-			// Each is asked by itself, whatever the others are.
-			l.PerID, l.Guarantee, l.Pool = l.PerID+k.values, false, false
-			limits = append(limits, l)
-			cost := int64(1)
-			if id.Costs != nil {
-				cost = id.Costs[k.limit]
-			}
-			q.costs = append(q.costs, cost)
+// newQuestion asks about some counters. Calendar windows are those around a time.
+func newQuestion(id *Identity, set *rule.LimitSet, counters []counter, micros int64) (*question, error) {
+	q := &question{id: id, set: set, counters: counters}
+	at, sizes := LimitsAt(set, micros), explain.Sizes(id.setting, set, id.Sizes)
+	var limits []algo.Limit
+	for _, k := range counters {
+		l, cost := at[k.limit], int64(1)
+		if sizes != nil {
+			size := sizes[k.limit]
+			l.Units, l.Burst, l.Ceiling = size.Units, size.Burst, size.Ceiling
 		}
-		last := never
-		last.Over = limits[len(limits)-1].Over // what pays for others stands behind them
-		if q.plan, err = algo.NewPlan(append(limits, last)); err != nil {
-			return nil, err
+		l.Fit()
+		// Each is asked by itself, whatever the others are.
+		l.PerID, l.Guarantee, l.Pool = l.PerID+k.values, false, false
+		limits = append(limits, l)
+		if id.Costs != nil {
+			cost = id.Costs[k.limit]
 		}
-		q.plan = q.plan.AsOne()
-		q.args = Arguments(q.plan, 0, append(q.costs[:len(q.costs):len(q.costs)], 2)) // more than never has
-		all = append(all, q)
+		q.costs = append(q.costs, cost)
 	}
-	return all, nil
+	last := never
+	last.Over = limits[len(limits)-1].Over // what pays for others stands behind them
+	plan, err := algo.NewPlan(append(limits, last))
+	if err != nil {
+		return nil, err
+	}
+	q.plan = plan.AsOne()
+	q.args = Arguments(q.plan, 0, append(slices.Clone(q.costs), 2)) // more than never has
+	return q, nil
 }
 
 // LimitsAt are a rule's limits, calendar windows around a time.
@@ -260,36 +227,31 @@ func Values(args []string) (values []any) {
 }
 
 // read makes statuses of the reply.
-func (q *question) read(c *Client) ([]Status, error) {
-	reply := q.reply.Val()
-	list, ok := reply.([]any)
-	values := make([]int64, len(list))
-	for i := range list {
-		var isNumber bool
-		values[i], isNumber = list[i].(int64)
-		ok = ok && isNumber
+func (q *question) read(s *session) ([]Status, error) {
+	values, err := q.reply.Int64Slice()
+	decisions, at := make([]algo.Decision, len(q.counters)+1), int64(0)
+	if err == nil {
+		at, _, err = q.plan.ParseReply(values, decisions)
 	}
-	decisions := make([]algo.Decision, len(q.counters)+1)
-	at, _, err := q.plan.ParseReply(values, decisions)
-	if ok && errors.Is(err, algo.ErrOtherTime) {
+	if errors.Is(err, algo.ErrOtherTime) {
 		return nil, &otherTime{at}
 	}
-	if err != nil || !ok {
-		return nil, fmt.Errorf("not what the script answers: %v", reply)
+	if err != nil {
+		return nil, fmt.Errorf("not what the script answers: %v", q.reply.Val())
 	}
 	var all []Status
-	described := explain.Limits(q.set.Limits)
+	described := explain.Limits(q.set)
 	for i, k := range q.counters {
 		d, in := decisions[i], q.plan.Limits()[i]
-		s := Status{
-			Tier: q.set.Tier, Limit: described[k.limit], Pool: q.set.Limits.Limits[k.limit].Pool,
+		status := Status{
+			Tier: q.set.Tier, Limit: described[k.limit], Pool: q.set.Limits[k.limit].Pool,
 			Used: in.Room() - d.Remaining, Remaining: d.Remaining, Cost: q.costs[i],
 			ResetMicros: d.ResetAfterMicros, RetryMicros: d.RetryAfterMicros,
 			WindowBegins: timeOf(d.BeginsMicros), WindowEnds: timeOf(d.EndsMicros),
 		}
-		s.Limit.Limit, s.Capacity = in.Units, in.Room()
-		s.Key, s.Per = c.key(q.id.Tag, k.suffix(q.set.Limits)), k.values
-		all = append(all, s)
+		status.Limit.Limit, status.Capacity = in.Units, in.Room()
+		status.Key, status.Per = s.key(q.id.Tag, k.suffix(q.set)), k.values
+		all = append(all, status)
 	}
 	return all, nil
 }

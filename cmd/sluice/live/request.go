@@ -10,36 +10,26 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// What becomes of a request.
-const (
-	Admitted = "admitted"
-	Rejected = "rejected"
-)
-
-// RequestState is get's output about a request.
-type RequestState struct {
-	Rules   []RuleState `json:"rules"`
-	Now     string      `json:"now"` // admitted or rejected
-	Summary string      `json:"summary"`
+// requestState is get's output about a request.
+type requestState struct {
+	Rules   []*ruleState `json:"rules"`
+	Now     string       `json:"now"` // admitted or rejected
+	Summary string       `json:"summary"`
 }
 
-// RuleState is a rule of a request.
-type RuleState struct {
+// ruleState is a rule of a request.
+type ruleState struct {
 	Mode    string `json:"mode"`
 	Applies bool   `json:"applies"`
 	Why     string `json:"why,omitempty"` // it does not apply
 	IdentityState
-	rejects rejection
+
+	rejects      bool
+	by           string // the limit; "" for a block
+	rejectMicros int64  // until it may go; -1: for ever, or not known
 }
 
-// rejection is whether, and for how long, an identity's state rejects a request.
-type rejection struct {
-	now    bool
-	by     string // the limit; "" for a block
-	micros int64  // until it may go; -1: for ever, or not known
-}
-
-// getRequest prints what would become of a request, and why.
+// getRequest prints what would become of a request, and why: the rules that enforce must all admit it.
 func (s *session) getRequest(ctx context.Context, r *input.Request, args []string) error {
 	req, err := r.Make(args)
 	if err != nil {
@@ -52,63 +42,74 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 	if err != nil {
 		return err
 	}
-	var found RequestState
+	found, exempt, none, by := requestState{Now: "admitted"}, "", true, (*ruleState)(nil)
+	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}
 	for i := range rules {
 		r := &rules[i]
-		one := RuleState{
+		one := &ruleState{
 			Mode: r.Mode, Applies: r.Applies, Why: r.Why,
 			IdentityState: IdentityState{Rule: r.Rule, Limits: []Status{}},
 		}
 		if r.Applied != nil {
-			read, err := s.read(ctx, Applied(&s.limiter.Config.Rules[i], r.Tier, r.Applied))
+			state, err := s.state(ctx, Applied(&s.limiter.Config.Rules[i], r.Applied))
 			if err != nil {
 				return err
 			}
-			one.IdentityState, one.rejects = *read, read.rejection()
+			one.IdentityState = *state
+			one.decide()
+			if none = false; one.rejects && r.Mode == "enforce" && by == nil {
+				by = one
+			}
+		} else if r.Applies {
+			exempt = r.Rule
 		}
-		found.Rules = append(found.Rules, one)
+		found.Rules, rows = append(found.Rules, one), append(rows, one.rows()...)
 	}
-	found.decide(s.limiter.Config.Mode == config.Shadow)
-	if s.JSON() {
-		return s.Print(&found)
+	switch {
+	case by != nil && s.limiter.Config.Mode == config.Shadow:
+		found.Summary = "It would be admitted: the configuration is in shadow. " + by.rejected("Otherwise it would be rejected")
+	case by != nil:
+		found.Now, found.Summary = "rejected", by.rejected("It would be rejected")
+	case exempt != "" && none:
+		found.Summary = fmt.Sprintf("It would be admitted: rule %q exempts it.", exempt)
+	case none:
+		found.Summary = "It would be admitted: no rule applies to it."
+	default:
+		found.Summary = "It would be admitted."
 	}
-	rows := [][]string{{"RULE", "LIMIT", "USED", "REMAINING", "RESET IN", "NOW", "WHAT"}}
-	for i := range found.Rules {
-		rows = append(rows, found.Rules[i].rows()...)
-	}
-	if err := s.Table(rows); err != nil {
+	if err := s.Show(&found, rows, ""); err != nil || s.JSON() {
 		return err
 	}
-	for i := range found.Rules {
-		s.sayTerms(found.Rules[i].Rule+": ", &found.Rules[i].IdentityState)
+	for _, r := range found.Rules {
+		s.sayTerms(r.Rule+": ", &r.IdentityState)
 	}
 	s.Say("%s\n", found.Summary)
 	return nil
 }
 
-// rejection is the state's answer to a request now.
-func (s *IdentityState) rejection() rejection {
+// decide finds the state's answer to a request now.
+func (r *ruleState) decide() {
 	switch {
-	case s.Override != nil && s.Override.Value == "block":
-		return rejection{now: true, micros: s.Override.ForMicros}
-	case s.Override != nil && s.Override.Value == "free":
-		return rejection{}
-	case s.Penalty != nil && s.Penalty.ForMicros > 0:
-		return rejection{now: true, micros: s.Penalty.ForMicros}
+	case r.Override != nil && r.Override.Value == "block":
+		r.rejects, r.rejectMicros = true, r.Override.ForMicros
+		return
+	case r.Override != nil && r.Override.Value == "free":
+		return
+	case r.Penalty != nil && r.Penalty.ForMicros > 0:
+		r.rejects, r.rejectMicros = true, r.Penalty.ForMicros
+		return
 	}
-	var r rejection
-	for i := range s.Limits {
-		l := &s.Limits[i]
+	for i := range r.Limits {
+		l := &r.Limits[i]
 		switch {
-		case l.Guarantee || l.Pool && s.guaranteed(l):
-		case l.RetryMicros == 0 || r.now && r.micros < 0:
+		case l.Guarantee || l.Pool && r.guaranteed(l):
+		case l.RetryMicros == 0 || r.rejects && r.rejectMicros < 0:
 		case l.RetryMicros < 0 || l.Window == "": // a slot is free when a request ends
-			r = rejection{true, l.Name, -1}
-		case l.RetryMicros > r.micros:
-			r = rejection{true, l.Name, l.RetryMicros}
+			r.rejects, r.by, r.rejectMicros = true, l.Name, -1
+		case l.RetryMicros > r.rejectMicros:
+			r.rejects, r.by, r.rejectMicros = true, l.Name, l.RetryMicros
 		}
 	}
-	return r
 }
 
 // guaranteed reports whether a guarantee admits what its pool refuses, and gives the pool's status the
@@ -127,55 +128,21 @@ func (s *IdentityState) guaranteed(pool *Status) bool {
 	return false
 }
 
-// decide says what becomes of the request, as the plugin would: the rules that enforce must all
-// admit it.
-func (s *RequestState) decide(shadow bool) {
-	s.Now = Admitted
-	var by *RuleState
-	applied, exempt := 0, ""
-	for i := range s.Rules {
-		r := &s.Rules[i]
-		switch {
-		case !r.Applies:
-		case r.Mode == "exempt":
-			exempt = r.Rule
-		default:
-			applied++
-			if r.rejects.now && r.Mode == "enforce" && by == nil {
-				by = r
-			}
-		}
-	}
-	switch {
-	case by != nil && shadow:
-		s.Summary = fmt.Sprintf("It would be admitted: the configuration is in shadow. %s",
-			by.rejected("Otherwise it would be rejected"))
-	case by != nil:
-		s.Now, s.Summary = Rejected, by.rejected("It would be rejected")
-	case exempt != "" && applied == 0:
-		s.Summary = fmt.Sprintf("It would be admitted: rule %q exempts it.", exempt)
-	case applied == 0:
-		s.Summary = "It would be admitted: no rule applies to it."
-	default:
-		s.Summary = "It would be admitted."
-	}
-}
-
 // rejected names the rule, what of it rejects, and how long.
-func (r *RuleState) rejected(how string) string {
+func (r *ruleState) rejected(how string) string {
 	cause := "the block of " + r.Tag
-	if r.rejects.by != "" {
-		cause = fmt.Sprintf("limit %q of %s", r.rejects.by, r.Tag)
+	if r.by != "" {
+		cause = fmt.Sprintf("limit %q of %s", r.by, r.Tag)
 	}
 	text := fmt.Sprintf("%s by rule %q, by %s", how, r.Rule, cause)
-	if r.rejects.micros > 0 {
-		return text + ", for another " + console.Wait(r.rejects.micros) + "."
+	if r.rejectMicros > 0 {
+		return text + ", for another " + console.Wait(r.rejectMicros) + "."
 	}
 	return text + "."
 }
 
 // rows are a rule's in the table.
-func (r *RuleState) rows() (rows [][]string) {
+func (r *ruleState) rows() (rows [][]string) {
 	name := r.Rule
 	add := func(cells ...string) {
 		rows = append(rows, append([]string{name}, cells...))
@@ -188,7 +155,7 @@ func (r *RuleState) rows() (rows [][]string) {
 	case r.Mode == "exempt":
 		add("exempt: no rule after it applies")
 		return rows
-	case r.rejects.now && r.rejects.by == "":
+	case r.rejects && r.by == "":
 		add("blocked")
 	case r.Override != nil && r.Override.Value == "free":
 		add("free")

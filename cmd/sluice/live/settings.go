@@ -32,26 +32,24 @@ var settable = []string{
 // them, SLUICE_REDIS for --redis, else those of the file of settings.
 func FromEnvironment(c *console.Console) func(called *cobra.Command, _ []string) error {
 	return func(called *cobra.Command, _ []string) error {
-		name, values, err := settings(c)
+		file, values, err := settings(c)
 		if err != nil {
-			return err
+			return console.Usage("%w", err)
 		}
-		flags := called.Flags()
 		for _, flag := range settable {
-			f := flags.Lookup(flag)
+			f := called.Flags().Lookup(flag)
 			if f == nil || f.Changed {
 				continue
 			}
-			variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-			value, _ := c.Environment(variable)
-			from := variable
+			from := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+			value, _ := c.Environment(from)
 			if value == "" {
-				value, from = values[flag], name
+				value, from = values[flag], file
 			}
 			if value == "" {
 				continue
 			}
-			if err := flags.Set(flag, value); err != nil {
+			if err := called.Flags().Set(flag, value); err != nil {
 				return console.Usage("%s: %w", from, err)
 			}
 		}
@@ -59,8 +57,8 @@ func FromEnvironment(c *console.Console) func(called *cobra.Command, _ []string)
 	}
 }
 
-// settings reads the file of settings, $SLUICE_SETTINGS or sluice.yaml among the user's
-// configuration (https://specifications.freedesktop.org/basedir-spec/latest/). It need not exist.
+// settings reads the file of settings, names of flags and their values: $SLUICE_SETTINGS, or sluice.yaml among
+// the user's configuration (https://specifications.freedesktop.org/basedir-spec/latest/). It need not exist.
 func settings(c *console.Console) (name string, values map[string]string, err error) {
 	name, _ = c.Environment("SLUICE_SETTINGS")
 	wanted := name != ""
@@ -79,44 +77,34 @@ func settings(c *console.Console) (name string, values map[string]string, err er
 		return name, nil, nil
 	}
 	if err != nil {
-		return name, nil, &console.Failure{Code: console.Misused, Err: err}
+		return name, nil, err
 	}
-	if values, err = readSettings(text); err != nil {
-		return name, nil, console.Usage("%s: %w", name, err)
-	}
-	return name, values, nil
-}
-
-// readSettings reads names of flags and their values.
-func readSettings(text []byte) (map[string]string, error) {
-	values := map[string]string{}
+	values = map[string]string{}
 	for root, err := range yamltree.Documents(text) {
 		if err != nil {
-			return nil, err
+			return name, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if root.Kind != yaml.MappingNode {
-			return nil, errors.New("want names of flags and their values, such as redis: redis.example.com:6379")
+			return name, nil, fmt.Errorf("%s: want names of flags and their values, such as redis: redis.example.com:6379", name)
 		}
 		for key, value := range yamltree.Fields(root) {
 			switch {
 			case !slices.Contains(settable, key.Value):
-				return nil, fmt.Errorf("line %d: %q is not a setting (want one of %s)", key.Line, key.Value,
+				return name, nil, fmt.Errorf("%s: line %d: %q is not a setting (want one of %s)", name, key.Line, key.Value,
 					strings.Join(settable, ", "))
-			case value.Kind == yaml.ScalarNode:
-				values[key.Value] = value.Value
 			case value.Kind == yaml.SequenceNode && key.Value == "redis":
-				var all []string
 				for _, n := range value.Content {
-					all = append(all, n.Value)
+					values["redis"] = strings.TrimPrefix(values["redis"]+","+n.Value, ",")
 				}
-				values[key.Value] = strings.Join(all, ",")
+			case value.Kind != yaml.ScalarNode:
+				return name, nil, fmt.Errorf("%s: line %d: %s is not a text", name, value.Line, key.Value)
 			default:
-				return nil, fmt.Errorf("line %d: %s is not a text", value.Line, key.Value)
+				values[key.Value] = value.Value
 			}
 		}
 		break // the first document has all
 	}
-	return values, nil
+	return name, values, nil
 }
 
 // want says what a setting may be.
@@ -140,9 +128,8 @@ func CheckSetting(setting string, id *Identity) error {
 		}
 		return nil
 	case override.Numbers:
-		sets := id.LimitSets()
 		var names []string
-		for _, set := range sets {
+		for _, set := range id.Sets {
 			if _, ok := set.SizesOf(nil, nil, o); ok {
 				return nil
 			}
@@ -169,7 +156,7 @@ func CheckSetting(setting string, id *Identity) error {
 				return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
 			case slices.Contains(seen, names[at]):
 				return fmt.Errorf("limit %q has two numbers", names[at])
-			case n.Burst > 0 && !slices.ContainsFunc(sets, func(set *rule.LimitSet) bool {
+			case n.Burst > 0 && !slices.ContainsFunc(id.Sets, func(set *rule.LimitSet) bool {
 				return slices.ContainsFunc(set.Limits, func(l config.Limit) bool {
 					return l.Name == names[at] && l.Algorithm.HasBurst()
 				})

@@ -1,4 +1,4 @@
-package reach
+package advice
 
 import (
 	"strings"
@@ -83,7 +83,7 @@ func TestUnreachable(t *testing.T) {
 			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first +
 				`}, {"name": "second", "match": ` + c.second + `, ` + limit + `}]}`))
 			testenv.OK(t, err)
-			found := Unreachable(cfg)
+			found := unreachable(cfg)
 			if (len(found) == 1) != c.hidden {
 				t.Errorf("%v, want some: %t", found, c.hidden)
 			}
@@ -94,7 +94,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestNotes(t *testing.T) {
+func TestEvasions(t *testing.T) {
 	const perBearer = `[{"name": "a", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"bearer": true}]}]`
 	t.Parallel()
 	for _, tt := range []struct {
@@ -130,7 +130,7 @@ func TestNotes(t *testing.T) {
 		cfg, err := config.Parse([]byte(`{"rules": [` + rule + `}]}`))
 		testenv.SameError(t, tt.rule, err, nil)
 		var got []string
-		for _, note := range Notes(cfg) {
+		for _, note := range evasions(cfg) {
 			got = append(got, note.Path)
 		}
 		testenv.SameList(t, tt.rule, got, tt.want)

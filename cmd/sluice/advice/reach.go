@@ -1,13 +1,10 @@
-// Package reach finds rules that no request reaches, because an earlier rule takes all of theirs, and
-// what helps clients to get around a rule.
-package reach
+package advice
 
 import (
 	"fmt"
 	"iter"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -15,9 +12,9 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Unreachable names the rules whose every request an earlier rule exempts or rejects. It proves
+// unreachable names the rules whose every request an earlier rule exempts or rejects. It proves
 // what it says: a regular expression or an expression is compared by its text alone.
-func Unreachable(cfg *config.Config) (all []config.Mistake) {
+func unreachable(cfg *config.Config) (all list) {
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		if r.Mode == config.Off {
@@ -26,12 +23,8 @@ func Unreachable(cfg *config.Config) (all []config.Mistake) {
 		for k := range cfg.Rules[:i] {
 			before := &cfg.Rules[k]
 			if how := ends(cfg, before); how != "" && covers(&before.Match, &r.Match) {
-				all = append(all, config.Mistake{
-					Path: fmt.Sprintf("rules[%d]", i),
-					Problem: fmt.Sprintf("rule %q is never reached: rule %q before it %s every request that it would match (want it "+
-						"before that rule, or a narrower match there)",
-						r.Name, before.Name, how),
-				})
+				all.say(fmt.Sprintf("rules[%d]", i), "rule %q is never reached: rule %q before it %s every request that it would "+
+					"match (want it before that rule, or a narrower match there)", r.Name, before.Name, how)
 				break
 			}
 		}
@@ -115,58 +108,52 @@ func implies(b, a *config.StringMatch) bool {
 	return b.Op != config.Regex && b.Op != config.Present && strings.Contains(b.Value, a.Value)
 }
 
-// Notes says what of a configuration helps clients to get around it. It is not a mistake.
-func Notes(cfg *config.Config) (notes []config.Mistake) {
+// evasions says what of a configuration helps clients to get around it.
+func evasions(cfg *config.Config) (all list) {
 	for i := range cfg.Rules {
-		r, at := &cfg.Rules[i], fmt.Sprintf("rules[%d]", i)
-		note := func(path, problem string) {
-			notes = append(notes, config.Mistake{Path: at + path, Problem: "rule " + strconv.Quote(r.Name) + ": " + problem})
-		}
+		r := &cfg.Rules[i]
 		if r.Mode == config.Off {
 			continue
 		}
+		place := fmt.Sprintf("rules[%d]", i)
+		note := func(at, problem string) { all.say(place+at, "rule %q: %s", r.Name, problem) }
 		noteEscapes(&r.Match, ".match", note)
-		for at, all := range identities(r) { // tokens that identify, in the key and in "per"
-			for i := range all {
-				if all[i].Source == config.FromBearer {
+		for at, key := range identities(r) { // tokens that identify, in the key and in "per"
+			for i := range key {
+				if key[i].Source == config.FromBearer {
 					note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
 						"identity of its own (a claim that jwt_authn has verified has one)")
 				}
 			}
 		}
-		if r.Settle != nil && r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
+		if r.Settle == nil {
+			continue
+		}
+		if r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
 			!slices.ContainsFunc(r.Settle.Status, func(s config.StatusRange) bool { return s.First < 400 && s.Last >= 200 }) {
 			note(".settle.status", "answers of 2xx and 3xx are not charged, and many applications answer a wrong password "+
 				`with 200 or 302 (if yours does, want "expr", or a limit on all attempts beside it)`)
 		}
-		if r.Settle != nil && r.Settle.Release && r.Settle.Cost != nil {
+		if r.Settle.Release && r.Settle.Cost != nil {
 			note(".settle.missing", `"release" gives an answer away whose client left before its cost came (want "keep" or `+
 				`a cost if answers are streams)`)
 		}
 	}
-	return notes
+	return all
 }
 
 // identities is all that says whose counters a rule is about: its key, and "per" of its limits, those of
 // tiers and of "over" too. Each comes with where in the rule it stands.
 func identities(r *config.Rule) iter.Seq2[string, []config.Component] {
 	return func(yield func(at string, all []config.Component) bool) {
-		if !yield(".key", r.Key) {
-			return
-		}
+		more := yield(".key", r.Key)
 		pers := func(at string, limits []config.Limit) bool {
 			for i := range limits {
-				if !yield(fmt.Sprintf("%s[%d].per", at, i), limits[i].Per) {
-					return false
-				}
+				more = more && yield(fmt.Sprintf("%s[%d].per", at, i), limits[i].Per)
 			}
-			return true
+			return more
 		}
-		for at, limits := range r.Lists {
-			if !pers(at, limits) {
-				return
-			}
-		}
+		r.Lists(pers)
 		if r.Over != nil {
 			pers(".over.limits", r.Over.Limits)
 		}
@@ -193,126 +180,104 @@ func noteEscapes(m *config.Match, at string, note func(path, problem string)) {
 	}
 }
 
-// Warnings are what Unreachable and Odd say.
-func Warnings(cfg *config.Config) []config.Mistake { return append(Unreachable(cfg), Odd(cfg)...) }
-
-// Odd names what can never match, keys that count nobody together, exemptions of everybody, and
+// oddities names what can never match, keys that count nobody together, exemptions of everybody, and
 // secrets that are identities as they are. It says nothing of what may hold for some request.
-func Odd(cfg *config.Config) (all []config.Mistake) {
+func oddities(cfg *config.Config) (all list) {
 	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
+		r, at := &cfg.Rules[i], fmt.Sprintf("rules[%d].", i)
 		if r.Mode == config.Off {
 			continue
 		}
-		rule := found{path: fmt.Sprintf("rules[%d]", i), all: &all}
-		rule.match("match", &r.Match)
+		all.match(at+"match", &r.Match)
 		bare := r.Match
 		bare.Not = nil
 		for i := range r.Match.Not {
 			if covers(&r.Match.Not[i], &bare) {
-				rule.say("match.not", "it excludes all that the rest of the match takes, so that the rule never applies")
+				all.say(at+"match.not", "it excludes all that the rest of the match takes, so that the rule never applies")
 			}
 		}
 		for i := range r.Key {
 			k := &r.Key[i]
-			isAbsent := func(n config.NamedMatch) bool {
+			if !k.HasDefault && slices.ContainsFunc(r.Match.Named(k.Source), func(n config.NamedMatch) bool {
 				return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
-			}
-			if !k.HasDefault && slices.ContainsFunc(r.Match.Named(k.Source), isAbsent) {
-				rule.say(fmt.Sprintf("key[%d]", i), "the match wants %q to be absent, and the key needs it, so that the rule "+
+			}) {
+				all.say(fmt.Sprintf("%skey[%d]", at, i), "the match wants %q to be absent, and the key needs it, so that the rule "+
 					"never applies", k.Name)
 			}
 		}
-		for at, components := range identities(r) {
-			rule.key(at[1:], components)
+		for where, components := range identities(r) {
+			all.key(at+where[1:], components)
 		}
 		switch {
 		case r.Exempt && takesAll(&r.Match):
-			rule.say("match", "this exempts every request from all that follows")
+			all.say(at+"match", "this exempts every request from all that follows")
 		case r.Exempt && slices.ContainsFunc(r.Match.Headers, func(h config.NamedMatch) bool {
 			return h.Name == "user-agent"
 		}):
-			rule.say("match.headers", "clients choose their user-agent: whoever sends this one is exempt "+
-				"(want what clients "+
+			all.say(at+"match.headers", "clients choose their user-agent: whoever sends this one is exempt (want what clients "+
 				"cannot choose, such as client_ip)")
 		case !r.Exempt && r.Tiers == nil && r.Cost.IsConstant() && r.Cost.Default == 0 &&
 			(r.Settle == nil || r.Settle.Cost == nil) &&
 			!slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Cost != nil }):
-			rule.say("cost", "a cost of 0 charges nothing, so that the rule never rejects (want 1, or \"mode\": \"off\")")
+			all.say(at+"cost", "a cost of 0 charges nothing, so that the rule never rejects (want 1, or \"mode\": \"off\")")
 		}
 	}
 	return all
 }
 
-// found collects what is odd about one rule.
-type found struct {
-	path string
-	all  *[]config.Mistake
-}
-
-func (f *found) say(at, problem string, args ...any) {
-	*f.all = append(*f.all, config.Mistake{Path: f.path + "." + at, Problem: fmt.Sprintf(problem, args...)})
-}
-
 // oddText is a text in a condition that no request has.
 type oddText struct {
 	isRegex bool
-	pattern *regexp.Regexp // of the configured text
+	pattern string // a regular expression on the configured text
 	problem string
 }
 
-var oddPaths = []oddText{
-	{false, regexp.MustCompile(`\*$`), `"*" is a plain character here, which paths do not have (want ` +
-		`{"prefix": "/api/"})`},
-	{true, regexp.MustCompile(`\\\?|\[\?\]`), `a path comes without its query, so that this never ` +
-		`matches (want a ` +
-		`condition on "query")`},
-	{
-		true, regexp.MustCompile(`^([^(]|\([^?])*%([a-f][0-9a-fA-F]|[0-9A-F][a-f])`),
-		"escapes that stay in a path are in upper case, so that this never matches (want %%2F for %%2f)",
-	},
-}
-
-var oddHosts = []oddText{
-	{false, regexp.MustCompile(`\*`), `"*" is a plain character here, which hosts do not have (want ` +
-		`{"suffix": ".example.com"})`},
-	{true, regexp.MustCompile(`:\\?d?[0-9+*]+\$?$`), "a host comes without its port, so that this " +
-		"never matches (leave it out)"},
-	{
-		true, regexp.MustCompile(`^([^\\[(A-Z]|\\.)*[A-Z]`),
-		"a host is compared in lower case, so that this never matches (want lower case)",
-	},
-}
-
-var oddHeaders = []oddText{
-	{false, regexp.MustCompile(`^[ \t]|[ \t]$`), "a header's value comes without blanks around it, so " +
-		"that this never matches " +
-		"(leave them out)"},
-}
+var (
+	oddPaths = []oddText{
+		{false, `\*$`, `"*" is a plain character here, which paths do not have (want {"prefix": "/api/"})`},
+		{true, `\\\?|\[\?\]`, `a path comes without its query, so that this never matches (want a condition on "query")`},
+		{
+			true, `^([^(]|\([^?])*%([a-f][0-9a-fA-F]|[0-9A-F][a-f])`,
+			"escapes that stay in a path are in upper case, so that this never matches (want %2F for %2f)",
+		},
+	}
+	oddHosts = []oddText{
+		{false, `\*`, `"*" is a plain character here, which hosts do not have (want {"suffix": ".example.com"})`},
+		{true, `:\\?d?[0-9+*]+\$?$`, "a host comes without its port, so that this never matches (leave it out)"},
+		{true, `^([^\\[(A-Z]|\\.)*[A-Z]`, "a host is compared in lower case, so that this never matches (want lower case)"},
+	}
+	oddHeaders = []oddText{
+		{
+			false, `^[ \t]|[ \t]$`,
+			"a header's value comes without blanks around it, so that this never matches (leave them out)",
+		},
+	}
+	// oddExpressions are conditions that never hold, without blanks and with single quotes.
+	oddExpressions = []oddText{
+		{true, `^\(*false\)*$`, "it never holds"},
+		{
+			true, `^('[^']*'|[0-9.]+)$`,
+			"it is no condition, and never holds (want one such as request.method == 'POST')",
+		},
+		{
+			true, `^request\.[a-z_.]+(\['[^']*'\])?$`,
+			"its value is no boolean, so that it never holds (want a comparison, such as request.headers['x-plan'] == 'free')",
+		},
+		{
+			true, `request\.method==\(?'[^']*[a-z][^']*'`,
+			"methods are in upper case, so that this hardly ever holds (want 'POST' for 'post')",
+		},
+	}
+)
 
 // texts looks for odd texts in a condition.
-func (f *found) texts(at string, m *config.StringMatch, odd []oddText) {
+func (l *list) texts(at string, m *config.StringMatch, odd []oddText) {
 	for _, o := range odd {
-		if m != nil && m.Op != config.Present && o.isRegex == (m.Op == config.Regex) && o.pattern.MatchString(m.Value) {
-			f.say(at, "%q: "+o.problem, m.Value)
+		if m != nil && m.Op != config.Present && o.isRegex == (m.Op == config.Regex) &&
+			regexp.MustCompile(o.pattern).MatchString(m.Value) {
+			l.say(at, "%q: %s", m.Value, o.problem)
 		}
 	}
-}
-
-// oddExpressions are conditions that never hold, without blanks and with single quotes.
-var oddExpressions = []oddText{
-	{true, regexp.MustCompile(`^\(*false\)*$`), "it never holds"},
-	{true, regexp.MustCompile(`^('[^']*'|[0-9.]+)$`), "it is no condition, and never holds (want one " +
-		"such as request.method == 'POST')"},
-	{
-		true, regexp.MustCompile(`^request\.[a-z_.]+(\['[^']*'\])?$`),
-		"its value is no boolean, so that it never holds (want a comparison, such as " +
-			"request.headers['x-plan'] == 'free')",
-	},
-	{
-		true, regexp.MustCompile(`request\.method==\(?'[^']*[a-z][^']*'`),
-		"methods are in upper case, so that this hardly ever holds (want 'POST' for 'post')",
-	},
 }
 
 // attribute is one of the request's.
@@ -320,27 +285,26 @@ var attribute = regexp.MustCompile(`\brequest\.([a-z_]+)`)
 
 // attributes are those that Envoy has of a request
 // (https://www.envoyproxy.io/docs/envoy/v1.40.0/intro/arch_overview/advanced/attributes).
-var attributes = strings.Fields("path url_path host scheme method headers referer useragent time id " +
-	"protocol query duration " +
-	"size total_size")
+var attributes = strings.Fields("path url_path host scheme method headers referer useragent time id protocol query " +
+	"duration size total_size")
 
 // match looks for conditions that never hold.
-func (f *found) match(at string, m *config.Match) {
-	f.texts(at+".path", m.Path, oddPaths)
-	f.texts(at+".host", m.Host, oddHosts)
+func (l *list) match(at string, m *config.Match) {
+	l.texts(at+".path", m.Path, oddPaths)
+	l.texts(at+".host", m.Host, oddHosts)
 	for i := range m.Headers {
-		f.texts(fmt.Sprintf("%s.headers[%q]", at, m.Headers[i].Name), &m.Headers[i].Match, oddHeaders)
+		l.texts(fmt.Sprintf("%s.headers[%q]", at, m.Headers[i].Name), &m.Headers[i].Match, oddHeaders)
 	}
 	expr := strings.Join(strings.Fields(strings.ReplaceAll(m.Expr, `"`, "'")), "")
-	f.texts(at+".expr", &config.StringMatch{Op: config.Regex, Value: expr}, oddExpressions)
+	l.texts(at+".expr", &config.StringMatch{Op: config.Regex, Value: expr}, oddExpressions)
 	for _, a := range attribute.FindAllStringSubmatch(expr, -1) {
 		if !slices.Contains(attributes, a[1]) {
-			f.say(at+".expr", "a request has no attribute %q, so that this never holds (want one of %s)", a[1],
+			l.say(at+".expr", "a request has no attribute %q, so that this never holds (want one of %s)", a[1],
 				strings.Join(attributes, ", "))
 		}
 	}
 	for i := range m.Not {
-		f.match(fmt.Sprintf("%s.not[%d]", at, i), &m.Not[i])
+		l.match(fmt.Sprintf("%s.not[%d]", at, i), &m.Not[i])
 	}
 }
 
@@ -348,21 +312,20 @@ func (f *found) match(at string, m *config.Match) {
 var alone = []string{"source.port", "request.id", "request.time", "connection.id"}
 
 // key looks for components that count nobody together, that are never there, and that are secrets.
-func (f *found) key(at string, key []config.Component) {
+func (l *list) key(at string, key []config.Component) {
 	for i := range key {
 		k, at := &key[i], fmt.Sprintf("%s[%d]", at, i)
 		name := strings.Join(k.Path, ".")
 		switch {
 		case k.Source == config.FromProperty && slices.Contains(alone, name),
 			k.Source == config.FromExpr && slices.Contains(alone, strings.Trim(k.Expr, "() ")):
-			f.say(at, "each request or connection has a value of its own, so that nobody is limited (want "+
-				"what requests of one "+
-				"client have in common)")
+			l.say(at, "each request or connection has a value of its own, so that nobody is limited (want what requests of "+
+				"one client have in common)")
 		case isSecret(k):
-			f.say(at, "a credential stands in the key as it is: Redis, access logs and sluice top show it "+
-				"(want \"hash\": true)")
+			l.say(at, "a credential stands in the key as it is: Redis, access logs and sluice top show it (want "+
+				"\"hash\": true)")
 		case k.Source == config.FromQuery && strings.ContainsAny(k.Name, "=&?#"):
-			f.say(at, "%q is no name of a query parameter, so that it is never there (want the name alone)", k.Name)
+			l.say(at, "%q is no name of a query parameter, so that it is never there (want the name alone)", k.Name)
 		}
 	}
 }

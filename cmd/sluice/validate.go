@@ -47,7 +47,7 @@ type (
 )
 
 func validateCommand(c *console.Console) *cobra.Command {
-	var v validator
+	var strict, ifPresent bool
 	command := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Report the mistakes that Envoy would log, with file and line",
@@ -63,76 +63,71 @@ It exits with 1 if there is a mistake, or a file without any configuration. With
 --if-present such a file is accepted, and one that does not parse is passed over.`,
 		Example: "  sluice validate envoy.yaml deploy/envoy/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return v.validate(c, args) },
 	}
-	command.Flags().BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
-	command.Flags().BoolVar(&v.ifPresent, "if-present", false,
+	command.RunE = func(_ *cobra.Command, names []string) error {
+		all := validation{Files: []fileReport{}}
+		for _, name := range names {
+			report, err := validate(c, name, ifPresent)
+			if err != nil {
+				return err
+			}
+			if report.Error != "" {
+				all.Mistakes++
+			}
+			for _, c := range report.Configurations {
+				all.Mistakes += len(c.Mistakes)
+				all.Warnings += len(c.Warnings)
+			}
+			all.Files = append(all.Files, report)
+		}
+		if c.JSON() {
+			if err := c.Print(all); err != nil {
+				return err
+			}
+		}
+		for _, report := range all.Files {
+			if !c.JSON() {
+				report.print(c)
+			}
+		}
+		if all.Mistakes > 0 || strict && all.Warnings > 0 {
+			return console.ErrShown
+		}
+		return nil
+	}
+	command.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings, too")
+	command.Flags().BoolVar(&ifPresent, "if-present", false,
 		"accept files without any configuration, and templates, which are neither YAML nor JSON")
 	return command
 }
 
-// validator is how files are looked at.
-type validator struct{ ifPresent, strict bool }
-
-func (v validator) validate(c *console.Console, names []string) error {
-	all := validation{Files: []fileReport{}}
-	for _, name := range names {
-		report, err := v.validateFile(c, name)
-		if err != nil {
-			return err
-		}
-		if report.Error != "" {
-			all.Mistakes++
-		}
-		for _, c := range report.Configurations {
-			all.Mistakes += len(c.Mistakes)
-			all.Warnings += len(c.Warnings)
-		}
-		all.Files = append(all.Files, report)
-	}
-	if c.JSON() {
-		if err := c.Print(all); err != nil {
-			return err
-		}
-	}
-	for _, report := range all.Files {
-		if !c.JSON() {
-			report.print(c)
-		}
-	}
-	if all.Mistakes > 0 || v.strict && all.Warnings > 0 {
-		return console.ErrShown
-	}
-	return nil
-}
-
-func (v validator) validateFile(c *console.Console, name string) (fileReport, error) {
+// validate reports on a file. With ifPresent it need not have a configuration.
+func validate(c *console.Console, name string, ifPresent bool) (fileReport, error) {
 	report := fileReport{File: name, Configurations: []configReport{}}
 	text, err := c.Read(name)
 	if err != nil {
 		return report, err
 	}
 	found, others, err := find.Configurations(name, text)
-	if v.ifPresent && err == nil && len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON) &&
+	if ifPresent && err == nil && len(found) == 1 && found[0].In == "JSON" && !json.Valid(found[0].JSON) &&
 		!bytes.Contains(text, []byte(`"rules"`)) {
 		err = errors.New("not JSON") // as editors' settings are not, which have comments
 	}
-	if err != nil && v.ifPresent { // a template, perhaps
+	switch {
+	case err != nil && ifPresent: // a template, perhaps
 		report.PassedOver = err.Error()
-		return report, nil
-	}
-	if err != nil {
+	case err != nil:
 		report.Error = err.Error()
-		return report, nil
-	}
-	if len(found)+len(others) == 0 && !v.ifPresent && json.Valid(text) {
-		found = append(found, find.Whole(text))
-	}
-	report.Configurations = append(report.Configurations, checkAll(found)...)
-	report.OtherPlugins = others
-	if len(found) == 0 && !v.ifPresent {
-		report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
-			`with one)`
+	default:
+		if len(found)+len(others) == 0 && !ifPresent && json.Valid(text) {
+			found = append(found, find.Whole(text))
+		}
+		report.Configurations = append(report.Configurations, checkAll(found)...)
+		report.OtherPlugins = others
+		if len(found) == 0 && !ifPresent {
+			report.Error = `no configuration of Sluice (want JSON with "rules", or a file of Envoy, Istio or Envoy Gateway ` +
+				`with one)`
+		}
 	}
 	return report, nil
 }

@@ -64,6 +64,8 @@ type Redis struct {
 	Config  *config.Config
 	Prefix  string            // of all keys
 	Explain func(error) error // without secrets
+
+	info map[string]string // nil where INFO is refused
 }
 
 // Look tries all that the configuration needs of Redis. It writes keys of its own and removes them.
@@ -71,9 +73,7 @@ func (s *Redis) Look(ctx context.Context) {
 	if !s.server(ctx) {
 		return
 	}
-	for _, try := range []func(context.Context){
-		s.clock, s.rights, s.replay, s.memory, s.persistence, s.latency,
-	} {
+	for _, try := range []func(context.Context){s.clock, s.rights, s.replay, s.keeps, s.latency} {
 		if try(ctx); ctx.Err() != nil {
 			s.Add("redis", Fail, "bring Redis nearer, or look what keeps it busy", "it is too slow: the rest was not tried")
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -22,44 +23,31 @@ const (
 	seeRedis        = "docs/operations.md, \"Redis\""
 )
 
-// info is a section of INFO (https://redis.io/docs/latest/commands/info/); nil where it is refused or
-// unknown, which a check that needs it reports.
-func (s *Redis) info(ctx context.Context, section, check string) (fields map[string]string) {
-	all, err := s.Client.InfoMap(ctx, section).Result()
-	if err != nil {
-		if check != "" {
-			s.Add(check, Warn, asAdministrator, "not known: INFO is refused")
-		}
-		return nil
-	}
-	fields = map[string]string{}
-	for _, found := range all {
-		maps.Copy(fields, found)
-	}
-	return fields
-}
-
-// server says what answers. It is false where nothing can be tried.
+// server says what answers, by INFO (https://redis.io/docs/latest/commands/info/). It is false where nothing can
+// be tried.
 func (s *Redis) server(ctx context.Context) bool {
-	server, replication := s.info(ctx, "server", ""), s.info(ctx, "replication", "")
-	if server == nil {
+	all, err := s.Client.InfoMap(ctx).Result()
+	if err != nil {
 		s.Add("redis", Warn, asAdministrator, "it answers; INFO is refused, so its version and role are not known")
 		return true
 	}
-	product, version := "Redis", server["redis_version"]
+	s.info = map[string]string{}
+	for _, fields := range all {
+		maps.Copy(s.info, fields)
+	}
+	product, version := "Redis", s.info["redis_version"]
 	for field, name := range map[string]string{"valkey_version": "Valkey", "dragonfly_version": "Dragonfly"} {
-		if server[field] != "" {
-			product, version = name, server[field]
+		if s.info[field] != "" {
+			product, version = name, s.info[field]
 		}
 	}
 	_, asCluster := s.Client.(*redis.ClusterClient)
-	inCluster := s.info(ctx, "cluster", "")
-	switch replicas := replication["connected_slaves"]; {
-	case inCluster["cluster_enabled"] == "1" && !asCluster:
+	switch replicas := s.info["connected_slaves"]; {
+	case s.info["cluster_enabled"] == "1" && !asCluster:
 		s.Add("redis", Fail, "add --redis-cluster; Envoy needs redis_proxy in between", "%s %s, a node of a Redis Cluster",
 			product, version)
 		return false
-	case replication["role"] == "slave":
+	case s.info["role"] == "slave":
 		s.Add("redis", Fail, "point --redis, and Envoy's cluster, at the primary", "%s %s, a replica: it refuses writes",
 			product, version)
 		return false
@@ -82,9 +70,9 @@ func (s *Redis) clock(ctx context.Context) {
 	if away := now.Sub(before.Add(time.Since(before) / 2)).Abs(); away > 5*time.Second {
 		s.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's",
 			away.Round(time.Second))
-		return
+	} else {
+		s.Add("time", Pass, "", "Redis' clock agrees with this machine's")
 	}
-	s.Add("time", Pass, "", "Redis' clock agrees with this machine's")
 }
 
 // rights has the user do what the configuration's rules need, on keys of the doctor's own: run the scripts of
@@ -152,25 +140,29 @@ func (s *Redis) remedy(err error) string {
 	return seeRedis
 }
 
-// memory looks at what a full Redis drops.
-func (s *Redis) memory(ctx context.Context) {
-	m := s.info(ctx, "memory", "maxmemory-policy")
-	if m == nil {
+// long is a window that people expect to outlive a restart of Redis.
+const long = 24 * 3600 * 1_000_000
+
+// keeps looks at what a full Redis drops, and at what a restart forgets.
+func (s *Redis) keeps(ctx context.Context) {
+	if s.info == nil {
+		s.Add("maxmemory-policy", Warn, asAdministrator, "not known: INFO is refused")
+		s.Add("persistence", Warn, asAdministrator, "not known: INFO is refused")
 		return
 	}
-	policy := m["maxmemory_policy"]
-	switch {
-	case strings.HasPrefix(policy, "allkeys-") && s.Config.UsesOverrides():
+	policy := s.info["maxmemory_policy"]
+	switch allKeys := strings.HasPrefix(policy, "allkeys-"); {
+	case allKeys && s.Config.UsesOverrides():
 		s.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
 			"%s: a full Redis drops overrides too, which have no TTL", policy)
-	case policy == "volatile-ttl", strings.HasSuffix(policy, "-random"), strings.HasPrefix(policy, "allkeys-"):
+	case allKeys, policy == "volatile-ttl", strings.HasSuffix(policy, "-random"):
 		s.Add("maxmemory-policy", Warn, "set maxmemory-policy volatile-lru",
 			"%s: a full Redis drops counters that are in use", policy)
 	default:
 		s.Add("maxmemory-policy", Pass, "", "%s", policy)
 	}
-	used, _ := strconv.ParseFloat(m["used_memory"], 64)
-	most, _ := strconv.ParseFloat(m["maxmemory"], 64)
+	used, _ := strconv.ParseFloat(s.info["used_memory"], 64)
+	most, _ := strconv.ParseFloat(s.info["maxmemory"], 64)
 	switch {
 	case most == 0:
 		s.Add("memory", Warn, "set maxmemory: "+seeRedis, "%.0f MB are used, and nothing bounds it", used/1e6)
@@ -180,39 +172,24 @@ func (s *Redis) memory(ctx context.Context) {
 	default:
 		s.Add("memory", Pass, "", "%.0f of %.0f MB are used", used/1e6, most/1e6)
 	}
-}
-
-// long is a window that people expect to outlive a restart of Redis.
-const long = 24 * 3600 * 1_000_000
-
-// persistence looks at what a restart forgets.
-func (s *Redis) persistence(ctx context.Context) {
-	quotas := ""
+	quotas, how, saved := "", "appendonly is on", true
 	for i := range s.Config.Rules {
-		c := &s.Config.Rules[i]
-		for _, l := range c.Limits {
+		for _, l := range s.Config.Rules[i].Limits {
 			if l.WindowMicros >= long {
 				quotas = l.Name
 			}
 		}
 	}
-	p := s.info(ctx, "persistence", "persistence")
-	if p == nil {
-		return
-	}
-	saved := p["aof_enabled"] == "1"
-	how := "appendonly is on"
-	if !saved {
+	if s.info["aof_enabled"] != "1" {
 		config, err := s.Client.ConfigGet(ctx, "save").Result()
 		how, saved = "appendonly is off, save is "+strconv.Quote(config["save"]), err == nil && config["save"] != ""
 		if err != nil {
 			how = "appendonly is off, and what save is may not be asked"
 		}
 	}
-	switch {
-	case saved || quotas == "":
+	if saved || quotas == "" {
 		s.Add("persistence", Pass, "", "%s", how)
-	default:
+	} else {
 		s.Add("persistence", Warn, "set appendonly yes, if that must not be", "%s: a restart of Redis begins %q anew",
 			how, quotas)
 	}
@@ -224,10 +201,7 @@ const probes = 300
 // latency times a check by the connection of this command.
 func (s *Redis) latency(ctx context.Context) {
 	plan, err := algo.NewPlan([]algo.Limit{{Algorithm: algo.GCRA, Units: 1000, WindowMicros: 1e6}})
-	if err != nil {
-		s.Add("latency", Fail, "this is a mistake in sluice: report it", "%v", err)
-		return
-	}
+	console.Must(err)
 	keys, args := []string{s.key(newTag(), ":gcra:1s")}, live.Arguments(plan, 1, plan.Each(1))
 	defer s.Client.Del(ctx, keys...)
 	var took []time.Duration
@@ -249,7 +223,7 @@ func (s *Redis) latency(ctx context.Context) {
 	if p99 > timeout/2 {
 		s.Add("latency", Warn, "raise redis.timeout, or bring Redis nearer: checks that take longer are not decided by it",
 			"%s", found)
-		return
+	} else {
+		s.Add("latency", Pass, "", "%s", found)
 	}
-	s.Add("latency", Pass, "", "%s", found)
 }

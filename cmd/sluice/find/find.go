@@ -95,8 +95,10 @@ func (f *finder) documents(text []byte) error {
 			return err
 		}
 		*f.read = append(*f.read, Document{root, f.offset})
+		has := func(name string) bool { return yamltree.Get(root, name) != nil }
 		switch {
-		case !isPlugin(root):
+		case root.Kind != yaml.MappingNode, has("kind"), has("static_resources"),
+			!has("rules") && !has("role") && !(has("limits") && has("redis")): // not a whole configuration of the plugin
 			f.walk(root)
 		case json.Valid(text): // as it stands, with the mistakes that YAML does not keep
 			f.found = append(f.found, Found{Line: f.offset + root.Line, In: "JSON", JSON: text, root: root, offset: f.offset})
@@ -105,15 +107,6 @@ func (f *finder) documents(text []byte) error {
 		}
 	}
 	return nil
-}
-
-// isPlugin reports whether an object is a whole configuration of the plugin.
-func isPlugin(n *yaml.Node) bool {
-	if n.Kind != yaml.MappingNode || yamltree.Get(n, "kind") != nil || yamltree.Get(n, "static_resources") != nil {
-		return false
-	}
-	return yamltree.Get(n, "rules") != nil || yamltree.Get(n, "role") != nil || yamltree.Get(n, "limits") != nil &&
-		yamltree.Get(n, "redis") != nil
 }
 
 // walk looks for configurations in all values below n.
@@ -128,9 +121,9 @@ func (f *finder) walk(n *yaml.Node) {
 		return // found where its anchor is
 	}
 	kind, filter := yamltree.Text(n, "kind"), WasmFilter(n)
-	switch _, isHome := homes[kind]; {
+	switch h, isHome := homes[kind]; {
 	case isHome:
-		h, name := homes[kind], yamltree.Text(n, "metadata", "name")
+		name := yamltree.Text(n, "metadata", "name")
 		at := yamltree.Get(n, h.path...)
 		take := func(own string, owner, plugin *yaml.Node) {
 			hints := []*yaml.Node{yamltree.Get(n, "metadata")}
@@ -175,36 +168,29 @@ func (f *Found) LineOf(path string) int {
 	}
 	n, found := f.root, f.root.Line
 	for _, step := range steps.FindAllString(path, -1) {
-		child, at := stepInto(n, step)
-		if child == nil {
+		name, bracketed := strings.CutPrefix(step, "[")
+		name = strings.TrimSuffix(name, "]")
+		if plain, err := strconv.Unquote(name); err == nil {
+			name = plain
+		} else if bracketed {
+			i, err := strconv.Atoi(name)
+			if err != nil || n.Kind != yaml.SequenceNode || i < 0 || i >= len(n.Content) {
+				break
+			}
+			n, found = yamltree.Resolve(n.Content[i]), n.Content[i].Line
+			continue
+		}
+		key, value := yamltree.Field(n, name)
+		if key == nil {
 			break
 		}
-		n, found = child, at
+		n, found = value, key.Line
 	}
 	return f.offset + found
 }
 
 // steps are those of a path: "rules", "[0]" or `["a b"]`.
 var steps = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]|\[\d+\]|[^.\[]+`)
-
-// stepInto is the value that one step leads to, and the line of its key.
-func stepInto(n *yaml.Node, step string) (*yaml.Node, int) {
-	name, bracketed := strings.CutPrefix(step, "[")
-	name = strings.TrimSuffix(name, "]")
-	if plain, err := strconv.Unquote(name); err == nil {
-		name = plain
-	} else if bracketed {
-		i, err := strconv.Atoi(name)
-		if err != nil || n.Kind != yaml.SequenceNode || i < 0 || i >= len(n.Content) {
-			return nil, 0
-		}
-		return yamltree.Resolve(n.Content[i]), n.Content[i].Line
-	}
-	if key, value := yamltree.Field(n, name); key != nil {
-		return value, key.Line
-	}
-	return nil, 0
-}
 
 // filterType is the type of Envoy's HTTP filter for Wasm, as both a downstream
 // and an upstream filter.

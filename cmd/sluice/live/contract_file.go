@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // ContractLine is one line of a file. In JSON it has these fields.
@@ -76,40 +75,6 @@ func lineOf(fields []string) (l ContractLine, err error) {
 		l.Values = append(l.Values, value)
 	}
 	return l, nil
-}
-
-// writeContracts writes a file that ReadContracts reads: CSV, or JSON lines.
-func (s *session) writeContracts(lines []ContractLine) error {
-	records := [][]string{strings.Split(head, ",")}
-	encoder := json.NewEncoder(s.Out)
-	for i := range lines {
-		l := &lines[i]
-		if s.JSON() {
-			if err := encoder.Encode(l); err != nil {
-				return console.Usage("%w", err)
-			}
-			continue
-		}
-		var joined []byte
-		for i, value := range l.Values {
-			if i > 0 {
-				joined = append(joined, '|')
-			}
-			joined = text.AppendEscaped(joined, value)
-		}
-		values := string(joined)
-		if l.Identity != "" {
-			values = "{" + l.Identity + "}"
-		}
-		records = append(records, []string{l.Rule, values, l.Setting, l.For})
-	}
-	if s.JSON() {
-		return nil
-	}
-	if err := csv.NewWriter(s.Out).WriteAll(records); err != nil {
-		return console.Usage("%w", err)
-	}
-	return nil
 }
 
 // Contract is one identity's setting in a file.

@@ -3,6 +3,9 @@ package live
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // change is one difference between a file and what is in force.
@@ -117,31 +121,6 @@ func lastingFor(setting string, micros int64) string {
 	return setting
 }
 
-var signs = map[string]string{"added": "+", "changed": "~", "removed": "-"}
-
-// printDifference prints what is, or would be, done. all lists each identity.
-func (s *session) printDifference(d *difference, all bool) error {
-	if s.JSON() {
-		return s.Print(d)
-	}
-	if all {
-		for _, c := range d.Changes {
-			text := c.Setting
-			switch c.Change {
-			case "changed":
-				text = c.Was + " -> " + c.Setting
-			case "removed":
-				text = c.Was
-			}
-			s.Say("%s %s  %s\n", signs[c.Change], shown.Cell(c.Rule+"|"+c.Identity), shown.Cell(text))
-		}
-	}
-	s.Say("%s added, %s changed, %s removed, %s the same\n",
-		console.Whole(int64(d.Added)), console.Whole(int64(d.Changed)), console.Whole(int64(d.Removed)),
-		console.Whole(int64(d.Same)))
-	return nil
-}
-
 // The commands about a file of overrides.
 
 const fileFormat = `The file is CSV with the first line "rule,values,setting,for", several values joined by
@@ -179,13 +158,23 @@ func importCommand(c *console.Console, diff bool) *cobra.Command {
 				return err
 			}
 		}
-		if err := s.printDifference(d, diff); err != nil {
+		for _, c := range d.Changes {
+			who, was, is := shown.Cell(c.Rule+"|"+c.Identity), shown.Cell(c.Was), shown.Cell(c.Setting)
+			switch {
+			case !diff || s.JSON():
+			case c.Change == "added":
+				s.Say("+ %s  %s\n", who, is)
+			case c.Change == "changed":
+				s.Say("~ %s  %s -> %s\n", who, was, is)
+			default:
+				s.Say("- %s  %s\n", who, was)
+			}
+		}
+		sum := fmt.Sprintf("%d added, %d changed, %d removed, %d the same", d.Added, d.Changed, d.Removed, d.Same)
+		if err := s.Show(d, nil, sum); err != nil || !diff || len(d.Changes) == 0 {
 			return err
 		}
-		if diff && len(d.Changes) > 0 {
-			return console.ErrShown
-		}
-		return nil
+		return console.ErrShown
 	})
 }
 
@@ -207,18 +196,35 @@ func exportCommand(c *console.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var lines []ContractLine
+		encoder, records := json.NewEncoder(s.Out), [][]string{strings.Split(head, ",")}
 		for i := range all {
 			o := &all[i]
 			line := ContractLine{Rule: tagger.Rule.Name, Setting: o.Value, Values: tagger.Values(o.Identity)}
+			var joined []byte
+			for i, value := range line.Values {
+				if i > 0 {
+					joined = append(joined, '|')
+				}
+				joined = text.AppendEscaped(joined, value)
+			}
 			if line.Values == nil && len(tagger.Rule.Key) > 0 {
 				line.Identity = shown.Cell(o.Identity) // what has no line is left out by the plugin, too
+				joined = fmt.Appendf(nil, "{%s}", line.Identity)
 			}
 			if o.ForMicros > 0 {
 				line.For = max(time.Duration(o.ForMicros)*time.Microsecond, time.Millisecond).String()
 			}
-			lines = append(lines, line)
+			if s.JSON() {
+				err = cmp.Or(err, encoder.Encode(&line))
+			}
+			records = append(records, []string{line.Rule, string(joined), line.Setting, line.For})
 		}
-		return s.writeContracts(lines)
+		if !s.JSON() {
+			err = csv.NewWriter(s.Out).WriteAll(records)
+		}
+		if err != nil {
+			return console.Usage("%w", err)
+		}
+		return nil
 	})
 }

@@ -164,40 +164,6 @@ type Top struct {
 // identitiesAtOnce is how many identities' state is asked for in one round trip.
 const identitiesAtOnce = 100
 
-// top finds the identities of a rule that have used most of a limit. It walks over all keys in steps that
-// are too small for Redis to notice.
-func (s *session) top(ctx context.Context, some *Identity, count int) (best []Top, err error) {
-	prefix, seen := string(some.Tag), map[string]bool{}
-	err = s.eachKey(ctx, escapeGlob(s.Prefix+":{"+prefix)+"*", func(names []string) error {
-		var ids []*Identity
-		for _, name := range names {
-			if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
-				seen[identity] = true
-				id := &Identity{Rule: some.Rule, Tag: []byte(prefix + identity), Sets: some.Sets, Values: rule.Values{}}
-				ids = append(ids, id)
-			}
-		}
-		for ids := range slices.Chunk(ids, identitiesAtOnce) {
-			all, err := s.read(ctx, ids...)
-			if err != nil {
-				return err
-			}
-			for _, id := range ids {
-				if len(all[id]) == 0 {
-					continue
-				}
-				if most := slices.MaxFunc(all[id], compare); most.Used > 0 {
-					best = append(best, Top{string(id.Tag[len(prefix):]), most})
-				}
-			}
-			slices.SortStableFunc(best, func(a, b Top) int { return compare(b.Status, a.Status) })
-			best = best[:min(len(best), count)]
-		}
-		return nil
-	})
-	return best, err
-}
-
 // eachKey calls f with the keys that match a pattern, some at a time and some of them twice, of each
 // primary.
 func (s *session) eachKey(ctx context.Context, pattern string, f func(names []string) error) error {
@@ -272,17 +238,44 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		if err != nil {
 			return console.Usage("%w", err)
 		}
-		top, err := s.top(ctx, some, count)
+		best, prefix, seen := []Top{}, string(some.Tag), map[string]bool{}
+		err = s.eachKey(ctx, escapeGlob(s.Prefix+":{"+prefix)+"*", func(names []string) error {
+			var ids []*Identity
+			for _, name := range names {
+				if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
+					seen[identity] = true
+					id := &Identity{Rule: some.Rule, Tag: []byte(prefix + identity), Sets: some.Sets, Values: rule.Values{}}
+					ids = append(ids, id)
+				}
+			}
+			for ids := range slices.Chunk(ids, identitiesAtOnce) {
+				all, err := s.read(ctx, ids...)
+				if err != nil {
+					return err
+				}
+				for _, id := range ids {
+					if len(all[id]) == 0 {
+						continue
+					}
+					if most := slices.MaxFunc(all[id], compare); most.Used > 0 {
+						best = append(best, Top{string(id.Tag[len(prefix):]), most})
+					}
+				}
+				slices.SortStableFunc(best, func(a, b Top) int { return compare(b.Status, a.Status) })
+				best = best[:min(len(best), count)]
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
 		rows := [][]string{{"IDENTITY", "USED", "OF", "RESET IN", "LIMIT"}}
-		for _, t := range top {
+		for _, t := range best {
 			rows = append(rows, []string{
 				console.Identity(t.Identity), console.Whole(t.Used), console.Units(console.Whole(t.Capacity), t.Unit),
 				console.Wait(t.ResetMicros), t.Name,
 			})
 		}
-		return s.Show(map[string]any{"identities": append([]Top{}, top...)}, rows, "no identity has used anything")
+		return s.Show(map[string]any{"identities": best}, rows, "no identity has used anything")
 	})
 }

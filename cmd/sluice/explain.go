@@ -92,11 +92,11 @@ func explanation(r *explain.Rule) [][]string {
 		return [][]string{{r.Rule, "exempt: no rule after it applies"}}
 	}
 	applies := "yes"
-	if r.Mode == "shadow" {
-		applies = "in shadow"
-	}
-	if r.Reports {
+	switch {
+	case r.Reports:
 		applies = "shown in the quota"
+	case r.Mode == "shadow":
+		applies = "in shadow"
 	}
 	if r.Tier != "" {
 		applies += ", tier " + r.Tier

@@ -321,7 +321,8 @@ func (l *list) key(at string, key []config.Component) {
 			k.Source == config.FromExpr && slices.Contains(alone, strings.Trim(k.Expr, "() ")):
 			l.say(at, "each request or connection has a value of its own, so that nobody is limited (want what requests of "+
 				"one client have in common)")
-		case isSecret(k):
+		case !k.Hash && (k.Source == config.FromBearer || k.Source == config.FromCookie ||
+			(k.Source == config.FromHeader || k.Source == config.FromQuery) && secretNames.MatchString(k.Name)):
 			l.say(at, "a credential stands in the key as it is: Redis, access logs and sluice top show it (want "+
 				"\"hash\": true)")
 		case k.Source == config.FromQuery && strings.ContainsAny(k.Name, "=&?#"):
@@ -331,22 +332,7 @@ func (l *list) key(at string, key []config.Component) {
 }
 
 // secretNames are parts of names of what lets a client in.
-var secretNames = []string{"authorization", "key", "token", "secret", "session", "password", "credential"}
-
-// isSecret reports whether a component is likely a credential, and kept as it is.
-func isSecret(c *config.Component) bool {
-	if c.Hash {
-		return false
-	}
-	switch c.Source {
-	case config.FromBearer, config.FromCookie:
-		return true
-	case config.FromHeader, config.FromQuery:
-		name := strings.ToLower(c.Name)
-		return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(name, part) })
-	}
-	return false
-}
+var secretNames = regexp.MustCompile(`(?i)authorization|key|token|secret|session|password|credential`)
 
 // takesAll reports whether a match takes every request.
 func takesAll(m *config.Match) bool {

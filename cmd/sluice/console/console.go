@@ -47,13 +47,8 @@ func Usage(format string, args ...any) error {
 	return &Failure{Misused, fmt.Errorf(format, args...)}
 }
 
-// Redis is an error of Redis; nil stays nil.
-func Redis(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Failure{NoRedis, err}
-}
+// Redis is an error of Redis.
+func Redis(err error) error { return &Failure{NoRedis, err} }
 
 // Mistaken is an error that lists the mistakes of a file.
 func Mistaken(file string, mistakes []string) error {

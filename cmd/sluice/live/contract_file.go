@@ -136,19 +136,13 @@ func (f *ContractFile) mistake(number int, err error) {
 	f.Mistakes = append(f.Mistakes, LineMistake{number, err.Error()})
 }
 
-// Has reports whether the file sets something for the identity of a tag.
-func (f *ContractFile) Has(tag string) bool { return f.seen[tag] > 0 }
-
-// Rules are the taggers of the rules that the file names.
-func (f *ContractFile) Rules() map[string]*Tagger { return f.taggers }
-
 // take takes in one line, or what is wrong with it.
 func (f *ContractFile) take(number int, line ContractLine, err error) {
 	c := Contract{Rule: line.Rule, Setting: Setting{Value: line.Setting}}
 	if err == nil {
 		err = f.fill(&c, &line)
 	}
-	if err == nil && f.Has(c.Tag) {
+	if err == nil && f.seen[c.Tag] > 0 {
 		err = fmt.Errorf("this is the identity of line %d", f.seen[c.Tag])
 	}
 	if err != nil {

@@ -94,16 +94,15 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 	if !prune {
 		return d, nil
 	}
-	rules := f.Rules()
-	for _, name := range slices.Sorted(maps.Keys(rules)) { // what they have in force, and the file has not
-		t := rules[name]
+	for _, name := range slices.Sorted(maps.Keys(f.taggers)) { // what its rules have in force, and it has not
+		t := f.taggers[name]
 		all, err := s.overrides(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		for i := range all {
 			o := &all[i]
-			if tag := string(t.TagOf(o.Identity)); !f.Has(tag) {
+			if tag := string(t.TagOf(o.Identity)); f.seen[tag] == 0 {
 				d.Removed++
 				d.Changes = append(d.Changes, change{Change: "removed", Rule: name, Identity: o.Identity, Was: o.Value})
 				d.writes = append(d.writes, Setting{Tag: tag})

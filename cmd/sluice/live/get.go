@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/override"
 )
 
 // IdentityState is get's output about one identity.
@@ -131,9 +132,15 @@ func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, erro
 	if err != nil {
 		return nil, err
 	}
-	override, asked := overrides[0], *id
-	if err := id.Override(override); err != nil {
-		return nil, err
+	found, asked := overrides[0], *id
+	if found != nil && id.Rule.Overrides {
+		id.setting = found.Value
+		if v := override.Parse(found.Value); v.Kind == override.Tier && slices.Contains(id.Tiers(), v.Rest) {
+			id.Sets, id.Costs, id.Sizes = nil, nil, nil
+			if err := id.choose(v.Rest, nil); err != nil {
+				return nil, err
+			}
+		}
 	}
 	all, err := s.read(ctx, id)
 	if err != nil {
@@ -141,9 +148,9 @@ func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, erro
 	}
 	penalty, err := s.penalty(ctx, id)
 	return &IdentityState{
-		Rule: id.Rule.Name, Tag: string(id.Tag), Override: override, Penalty: penalty,
-		Limits: append([]Status{}, all[id]...), Scanned: id.Scanned, Summary: summary(override, penalty, all[id]),
-		ignored: override != nil && CheckSetting(override.Value, &asked) != nil,
+		Rule: id.Rule.Name, Tag: string(id.Tag), Override: found, Penalty: penalty,
+		Limits: append([]Status{}, all[id]...), Scanned: id.Scanned, Summary: summary(found, penalty, all[id]),
+		ignored: found != nil && CheckSetting(found.Value, &asked) != nil,
 	}, err
 }
 

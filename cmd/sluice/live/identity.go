@@ -9,7 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/override"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -37,19 +36,6 @@ func (id *Identity) Tiers() []string {
 		return nil
 	}
 	return id.Rule.Tiers.Names()
-}
-
-// Override makes it the identity with an override that Redis has, if that means anything.
-func (id *Identity) Override(o *Override) error {
-	if o == nil || !id.Rule.Overrides {
-		return nil
-	}
-	id.setting = o.Value
-	if v := override.Parse(o.Value); v.Kind == override.Tier && slices.Contains(id.Tiers(), v.Rest) {
-		id.Sets, id.Costs, id.Sizes = nil, nil, nil
-		return id.choose(v.Rest, nil)
-	}
-	return nil
 }
 
 // find is a rule of a configuration, whatever its mode.
@@ -121,7 +107,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		id.Sets = set.LimitSets[:1]
 		return nil
 	}
-	isSource := func(c config.Component) bool { return same(&c, &tiers.Source) }
+	names, isSource := tiers.Names(), func(c config.Component) bool { return same(&c, &tiers.Source) }
 	if tier == "" && req != nil && slices.ContainsFunc(id.Rule.Key, isSource) {
 		var m rule.Matcher
 		if applied, _, _ := set.Apply(req, &m); len(applied) == 1 {
@@ -129,11 +115,10 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		}
 	}
 	if tier == "" && tiers.Source.Source == config.FromConstant {
-		if tier = tiers.Source.Value; !slices.Contains(tiers.Names(), tier) { // all requests have it, but for overrides
+		if tier = tiers.Source.Value; !slices.Contains(names, tier) { // all requests have it, but for overrides
 			tier = tiers.Default
 		}
 	}
-	names := tiers.Names()
 	if tier != "" && !slices.Contains(names, tier) {
 		return fmt.Errorf("rule %q has no tier %q (want one of %s)", id.Rule.Name, tier, shown.Quoted(names))
 	}

@@ -147,7 +147,9 @@ func (b *browser) await(condition string) {
 }
 
 // codes are the codes of keys that do not print.
-var codes = map[string]int{"Tab": 9, "Enter": 13, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
+var codes = map[string]int{
+	"Tab": 9, "Enter": 13, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35,
+}
 
 // press presses keys, one after the other, as a person does.
 func (b *browser) press(keys ...string) {

@@ -24,18 +24,17 @@ type Result struct {
 
 // converter collects the rules and the differences.
 type converter struct {
-	rules       []any
-	made        [][]node        // what each rule was made of
-	names       map[string]bool // of rules
-	limitNames  map[string]bool
-	shadow      bool            // all rules are shadow rules
-	descriptors map[string]*use // that are sent
-	reports     []report
-	whole       node // settings that are about all rules
+	rules      []any
+	made       [][]node        // what each rule was made of
+	names      map[string]bool // of rules
+	limitNames map[string]bool
+	shadow     bool // all rules are shadow rules
+	reports    []report
+	whole      node // settings that are about all rules
 }
 
 func newConverter() *converter {
-	return &converter{names: map[string]bool{}, limitNames: map[string]bool{}, descriptors: map[string]*use{}}
+	return &converter{names: map[string]bool{}, limitNames: map[string]bool{}}
 }
 
 var notInNames = regexp.MustCompile("[^A-Za-z0-9-]*[^A-Za-z0-9_-][^A-Za-z0-9-]*")

@@ -55,12 +55,19 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	}
 	c.shadow = c.portion(e.filter.get("filter_enforced"), "Envoy rejects %v %% of the requests that are over a limit: "+
 		"here every one of them is rejected (\"mode\": \"shadow\" rejects none)") == 0
+	shared := map[string]*use{} // by descriptor
 	for _, u := range uses {
 		before := len(c.rules)
 		if when, ok := c.where(u.routes, e); ok {
 			for _, variant := range c.variants(u.entries) {
 				entries, only := sent(variant)
-				c.share(u, u.service.domain+"/"+sends(entries))
+				descriptor := u.service.domain + "/" + sends(entries)
+				if before := shared[descriptor]; before != nil && before != u {
+					place := Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}
+					c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each "+
+						"has its own, so that twice as many may pass", place.Place())
+				}
+				shared[descriptor] = u
 				c.descriptorRules(u, entries, when.both(only), u.service)
 			}
 		}
@@ -107,16 +114,6 @@ func percent(n node) float64 {
 		return 100
 	}
 	return float64(n.get("numerator").number(0)) / cmp.Or(parts[n.get("denominator").text()], 1)
-}
-
-// share reports descriptors that two rate limits send.
-func (c *converter) share(u *use, descriptor string) {
-	if before := c.descriptors[descriptor]; before != nil && before != u {
-		c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each has "+
-			"its own, so that twice as many may pass",
-			(&Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}).Place())
-	}
-	c.descriptors[descriptor] = u
 }
 
 // unanswered are settings of Envoy's filters without a counterpart, and what that means.

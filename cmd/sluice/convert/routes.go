@@ -174,7 +174,14 @@ func (c *converter) uses(e *envoy, services []*service, main *service) (all []*u
 		if u == nil {
 			u = &use{limit: limit, service: asked, entries: entries}
 			index[name], all = u, append(all, u)
-			c.settings(limit)
+			c.reportIf(limit.get("limit").ok(), Missing, limit,
+				"limit: the service's own limit holds for everybody, also for those to whom this one gives more or less")
+			c.reportIf(limit.get("apply_on_stream_done").flag(false), Differs, limit,
+				"apply_on_stream_done: the request is charged when it comes, not when it has ended")
+			c.reportIf(limit.get("disable_key").ok(), Missing, limit,
+				"disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": \"off\" does)")
+			c.reportIf(limit.get("stage").number(0) != 0, Differs, limit,
+				"stage: all rules are decided together, also those that a filter of another stage asks for")
 		}
 		switch {
 		case !r.ok():
@@ -212,16 +219,4 @@ func fingerprint(entries []entry) string {
 		s += compact(object{{"only", e.only.match()}, {"optional", e.optional}})
 	}
 	return s
-}
-
-// settings reports what else a rate limit has than its actions.
-func (c *converter) settings(limit node) {
-	c.reportIf(limit.get("limit").ok(), Missing, limit,
-		"limit: the service's own limit holds for everybody, also for those to whom this one gives more or less")
-	c.reportIf(limit.get("apply_on_stream_done").flag(false), Differs, limit,
-		"apply_on_stream_done: the request is charged when it comes, not when it has ended")
-	c.reportIf(limit.get("disable_key").ok(), Missing, limit,
-		"disable_key: the rule is on, also where that key of the runtime turns it off (\"mode\": \"off\" does)")
-	c.reportIf(limit.get("stage").number(0) != 0, Differs, limit,
-		"stage: all rules are decided together, also those that a filter of another stage asks for")
 }

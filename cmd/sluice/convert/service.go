@@ -127,12 +127,6 @@ func (c *choice) exact() string {
 // wild reports whether some values are known by their prefix alone.
 func (c *choice) wild() bool { return c.prefix() != "" || slices.ContainsFunc(c.not, isWild) }
 
-// takes reports whether a known value leads there.
-func (c *choice) takes(value string) bool {
-	fits := func(pattern string) bool { return matches(pattern, value) }
-	return (c.is == "" || fits(c.is)) && !slices.ContainsFunc(c.not, fits)
-}
-
 func isWild(pattern string) bool { return strings.HasSuffix(pattern, "*") }
 
 func matches(pattern, value string) bool {
@@ -190,7 +184,8 @@ func leaves(list []*descriptor, entries []entry, picks []choice) (all []leaf) {
 	for _, pick := range choices(list, e.key) {
 		d := pick.descriptor
 		if e.static {
-			if !pick.takes(e.value) {
+			fits := func(pattern string) bool { return matches(pattern, e.value) }
+			if pick.is != "" && !fits(pick.is) || slices.ContainsFunc(pick.not, fits) {
 				continue
 			}
 			pick = choice{}

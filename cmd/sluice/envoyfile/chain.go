@@ -33,8 +33,8 @@ func (l *Limiter) checkMetadata(filters []*yaml.Node, place int) {
 			l.wrong(Metadata, read.at, "the filter that writes the metadata %q comes after Sluice, so it is never there (want "+
 				"it before Sluice)", namespace)
 		case !slices.ContainsFunc(before, func(f *yaml.Node) bool { return slices.Contains(writeAnything, kindOf(f)) }):
-			l.wrong(Metadata, read.at, "no filter before Sluice writes the metadata %q, so it is never there (want that "+
-				"filter before Sluice)", namespace)
+			l.wrong(Metadata, read.at,
+				"no filter before Sluice writes the metadata %q, so it is never there (want that filter before Sluice)", namespace)
 		}
 	}
 }
@@ -59,8 +59,8 @@ func (l *Limiter) checkPayload(read metadata, filter *yaml.Node) {
 	case written == nil:
 		l.wrong(Metadata, read.at, "jwt_authn writes no metadata (want payload_in_metadata: %q in its provider)", wanted)
 	default:
-		l.wrong(Metadata, read.at, "jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted,
-			shown.Quoted(written))
+		l.wrong(Metadata, read.at,
+			"jwt_authn writes no %q, it writes %s (payload_in_metadata)", wanted, shown.Quoted(written))
 	}
 }
 
@@ -119,19 +119,15 @@ func readMetadata(plugin []byte) (all []metadata) {
 
 // checkClientIP holds that Envoy says who the client is, where a rule asks.
 func (l *Limiter) checkClientIP(chain *yaml.Node) {
-	if yamltree.Text(chain, "use_remote_address") == "true" ||
+	hops := yamltree.Text(chain, "xff_num_trusted_hops")
+	if yamltree.Text(chain, "use_remote_address") == "true" || hops != "" && hops != "0" ||
 		len(yamltree.List(chain, "original_ip_detection_extensions")) > 0 {
 		return
 	}
-	if hops := yamltree.Text(chain, "xff_num_trusted_hops"); hops != "" && hops != "0" {
-		return
-	}
-	for i := range l.cfg.Rules {
-		if r := &l.cfg.Rules[i]; r.Mode != config.Off && readsAddress(r) {
-			l.note("client_ip", false, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For "+
-				"(want use_remote_address: true, behind a proxy of your own with xff_num_trusted_hops)", r.Name)
-			return
-		}
+	isOne := func(r config.Rule) bool { return r.Mode != config.Off && readsAddress(&r) }
+	if i := slices.IndexFunc(l.cfg.Rules, isOne); i >= 0 {
+		l.note("client_ip", false, chain, "rule %q counts by client_ip, which clients choose here by X-Forwarded-For (want "+
+			"use_remote_address: true, behind a proxy of your own with xff_num_trusted_hops)", l.cfg.Rules[i].Name)
 	}
 }
 
@@ -143,8 +139,8 @@ func (l *Limiter) checkBootstrap() {
 		if policy == "FAIL_OPEN" || yamltree.Text(l.found.Owner, "fail_open") == "true" {
 			becomes = "limits nobody from then on"
 		}
-		l.note(FailurePolicy, false, l.found.Owner, "the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has "+
-			"died %s", becomes)
+		l.note(FailurePolicy, false, l.found.Owner,
+			"the filter has no failure_policy: FAIL_RELOAD: a worker whose VM has died %s", becomes)
 	}
 	b := l.around.bootstrap
 	if b == nil {
@@ -155,8 +151,8 @@ func (l *Limiter) checkBootstrap() {
 			"and alerts find nothing (want those of docs/envoy.md, section 4)")
 	}
 	if matcher := yamltree.Get(b, "stats_config", "stats_matcher"); matcher != nil && !passes(matcher) {
-		l.note("stats_matcher", false, matcher, "the stats_matcher of stats_config leaves out metrics of Sluice, so that no "+
-			"alert about it fires (want it to pass the prefix %q)", metricPrefix)
+		l.note("stats_matcher", false, matcher, "the stats_matcher of stats_config leaves out metrics of Sluice, so that "+
+			"no alert about it fires (want it to pass the prefix %q)", metricPrefix)
 	}
 }
 

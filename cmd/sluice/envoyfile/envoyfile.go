@@ -52,7 +52,17 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 		return nil
 	}
 	l := &Limiter{found: found, cfg: cfg, around: look(found)}
-	l.checkConfiguration()
+	// Of any type but a text Envoy hands the plugin the bytes of protobuf
+	// (https://github.com/envoyproxy/envoy/blob/v1.40.0/source/common/protobuf/utility.cc, anyToBytes).
+	at := yamltree.Get(found.Owner, "configuration")
+	kind, is := typeOf(at), "has no @type, which Envoy needs"
+	if kind != "" {
+		is = "is a " + kind + ", of which Envoy hands the plugin bytes of protobuf"
+	}
+	if at != nil && kind != "google.protobuf.StringValue" && kind != "google.protobuf.BytesValue" {
+		l.note("configuration", true, at, `the configuration %s (want "@type": `+
+			`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
+	}
 	l.checkCluster()
 	if find.IsBridge(found.Owner) {
 		l.note("vm_id", true, yamltree.Get(found.Owner, "vm_config"),
@@ -65,12 +75,10 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 		l.checkGiven("hash_secret_env", cfg.HashSecretEnv)
 	}
 	for _, chain := range l.around.chains {
-		filters, place := among(l.found, chain)
-		if place < 0 {
-			continue
+		if filters, place := among(l.found, chain); place >= 0 {
+			l.checkMetadata(filters, place)
+			l.checkClientIP(chain)
 		}
-		l.checkMetadata(filters, place)
-		l.checkClientIP(chain)
 	}
 	l.checkBootstrap()
 	for _, o := range odd {
@@ -218,11 +226,11 @@ func (l *Limiter) checkCluster() {
 		switch {
 		case pool && bridge:
 		case pool:
-			l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC frames "+
-				`(want bridge/bridge.wasm before the upstream_codec, %s)`, name, seeCluster)
+			l.wrong(Bridge, "redis.cluster", "the cluster %q has no bridge among its http_filters: Redis would get gRPC "+
+				"frames (want bridge/bridge.wasm before the upstream_codec, %s)", name, seeCluster)
 		case bridge:
-			l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get HTTP "+
-				"(want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
+			l.wrong(Cluster, "redis.cluster", "the cluster %q has the bridge, but no TCP connection pool: Redis would get "+
+				"HTTP (want upstream_config with TcpConnectionPoolProto, %s)", name, seeCluster)
 		case !http2:
 			l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
 				"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
@@ -244,46 +252,26 @@ func extensions(cluster *yaml.Node) []*yaml.Node {
 	return yamltree.Objects(yamltree.Get(cluster, "typed_extension_protocol_options"))
 }
 
-// checkConfiguration holds that Envoy hands the plugin a text: of any other type it hands over the
-// bytes of protobuf
-// (https://github.com/envoyproxy/envoy/blob/v1.40.0/source/common/protobuf/utility.cc, anyToBytes).
-func (l *Limiter) checkConfiguration() {
-	at := yamltree.Get(l.found.Owner, "configuration")
-	kind, is := typeOf(at), "has no @type, which Envoy needs"
-	if kind != "" {
-		is = "is a " + kind + ", of which Envoy hands the plugin bytes of protobuf"
-	}
-	if at != nil && kind != "google.protobuf.StringValue" && kind != "google.protobuf.BytesValue" {
-		l.note("configuration", true, at, `the configuration %s (want "@type": `+
-			`type.googleapis.com/google.protobuf.StringValue, and the JSON as a text in its value)`, is)
-	}
-}
-
 // checkGiven holds that the VM is given a variable, which a field names.
 func (l *Limiter) checkGiven(field, name string) {
 	owner := l.found.Owner
-	var given []string
 	env := yamltree.Get(owner, "vm_config", "environment_variables")
-	for _, n := range yamltree.List(env, "host_env_keys") {
+	given := yamltree.Keys(yamltree.Get(env, "key_values"))
+	for _, n := range slices.Concat(yamltree.List(env, "host_env_keys"), yamltree.List(owner, "env", "hostKeys")) {
 		given = append(given, n.Value)
 	}
-	given = append(given, yamltree.Keys(yamltree.Get(env, "key_values"))...)
+	plugin, extension := []string{"spec", "vmConfig", "env"}, []string{"spec", "wasm", "vmConfig", "env"} // Istio's
+	for _, n := range slices.Concat(yamltree.List(owner, plugin...), yamltree.List(owner, extension...)) {
+		given = append(given, yamltree.Text(n, "name"))
+	}
 	want := "environment_variables: {host_env_keys: [" + name + "]} in vm_config"
 	switch {
-	case yamltree.Get(owner, "spec") != nil: // Istio
-		at := "spec.vmConfig.env"
-		if yamltree.Get(owner, "spec", "wasm") != nil { // a TrafficExtension
-			at = "spec.wasm.vmConfig.env"
-		}
-		want = "{name: " + name + ", valueFrom: HOST} in " + at
-		for _, n := range yamltree.List(owner, strings.Split(at, ".")...) {
-			given = append(given, yamltree.Text(n, "name"))
-		}
+	case yamltree.Get(owner, "spec", "wasm") != nil:
+		want = "{name: " + name + ", valueFrom: HOST} in " + strings.Join(extension, ".")
+	case yamltree.Get(owner, "spec") != nil:
+		want = "{name: " + name + ", valueFrom: HOST} in " + strings.Join(plugin, ".")
 	case yamltree.Get(owner, "vm_config") == nil: // Envoy Gateway
 		want = "env: {hostKeys: [" + name + "]}"
-		for _, n := range yamltree.List(owner, "env", "hostKeys") {
-			given = append(given, n.Value)
-		}
 	}
 	if !slices.Contains(given, name) {
 		l.wrong("password_env", field, "the plugin is not given the environment variable %q (want %s)", name, want)
@@ -306,8 +294,11 @@ func WayTo(found *find.Found, name string) Way {
 	way := Way{Cluster: name, Relay: cluster != nil && !pools(cluster)}
 	for _, endpoint := range yamltree.Objects(yamltree.Get(cluster, "load_assignment")) {
 		listener := yamltree.Text(endpoint, "envoy_internal_address", "server_listener_name")
-		if next := s.behind(listener); next != "" {
-			way.Cluster, cluster = next, s.clusters[next]
+		for _, proxy := range yamltree.Objects(s.named(listener, "filter_chains")) {
+			if next := yamltree.Text(proxy, "prefix_routes", "catch_all_route", "cluster"); next != "" {
+				way.Cluster, cluster = next, s.clusters[next]
+				break
+			}
 		}
 	}
 	for _, address := range yamltree.Objects(yamltree.Get(cluster, "load_assignment")) {
@@ -323,16 +314,6 @@ func WayTo(found *find.Found, name string) Way {
 // pools reports whether a cluster's bytes go out on plain TCP connections.
 func pools(cluster *yaml.Node) bool {
 	return strings.HasSuffix(typeOf(yamltree.Get(cluster, "upstream_config", "typed_config")), "TcpConnectionPoolProto")
-}
-
-// behind is the cluster of the redis_proxy in a listener; "" if there is none.
-func (s *surroundings) behind(listener string) string {
-	for _, proxy := range yamltree.Objects(s.named(listener, "filter_chains")) {
-		if cluster := yamltree.Text(proxy, "prefix_routes", "catch_all_route", "cluster"); cluster != "" {
-			return cluster
-		}
-	}
-	return ""
 }
 
 // named is the first object of a name that has a field; nil if there is none.

@@ -182,7 +182,8 @@ func (l *Limiter) hasRule(is func(*config.Rule) bool) bool {
 }
 
 func readsPath(r *config.Rule) bool {
-	return reads(r, config.FromPath, func(m *config.Match) bool { return m.Path != nil }, "request.path", "request.url_path")
+	has := func(m *config.Match) bool { return m.Path != nil }
+	return reads(r, config.FromPath, has, "request.path", "request.url_path")
 }
 
 // readsAddress reports whether a rule reads the client's address.

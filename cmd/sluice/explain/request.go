@@ -92,9 +92,6 @@ func (r *Request) SetMetadata(text string) error {
 	return nil
 }
 
-// SetMetadataValues sets the metadata, whose numbers are float64, as in JSON.
-func (r *Request) SetMetadataValues(values map[string]any) { r.metadata = values }
-
 // Header implements rule.Request.
 func (r *Request) Header(name string) (string, bool) {
 	for _, h := range r.headers {

@@ -3,7 +3,6 @@ package play
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,20 +99,6 @@ traffic is described by a file or by flags, or comes from an access log.`,
 	return command
 }
 
-// periods reads such as "20s-30s".
-func periods(flag string, texts []string) (all []simulate.Period, err error) {
-	for _, text := range texts {
-		from, to, ok := strings.Cut(text, "-")
-		begin, err1 := duration.Parse(from)
-		end, err2 := duration.Parse(to)
-		if !ok || errors.Join(err1, err2) != nil || end <= begin {
-			return nil, fmt.Errorf("%s: %q is not a period (want such as 20s-30s)", flag, text)
-		}
-		all = append(all, simulate.Period{FromMicros: begin.Microseconds(), ToMicros: end.Microseconds()})
-	}
-	return all, nil
-}
-
 // What is simulated at most.
 const (
 	maxWorkers   = 100_000
@@ -122,7 +107,7 @@ const (
 )
 
 // world checks the flags that describe the world.
-func (s *simulation) world() (err error) {
+func (s *simulation) world() error {
 	if s.options.Envoys < 1 || s.options.Workers < 1 || s.options.Envoys > maxWorkers/s.options.Workers {
 		return fmt.Errorf("--envoys and --workers: want at least 1 each, and %d workers at most", maxWorkers)
 	}
@@ -132,12 +117,23 @@ func (s *simulation) world() (err error) {
 	if s.roundTrip > maxRoundTrip {
 		return fmt.Errorf("--round-trip: want %s at most", maxRoundTrip)
 	}
-	if s.options.Away, err = periods("--redis-away", s.away); err != nil {
-		return err
-	}
 	s.options.RoundTripMicros = s.roundTrip.Microseconds()
-	s.options.Hangs, err = periods("--redis-hangs", s.hangs)
-	return err
+	for _, f := range []struct {
+		name  string
+		texts []string
+		into  *[]simulate.Period
+	}{{"--redis-away", s.away, &s.options.Away}, {"--redis-hangs", s.hangs, &s.options.Hangs}} {
+		for _, text := range f.texts {
+			from, to, ok := strings.Cut(text, "-")
+			begin, err1 := duration.Parse(from)
+			end, err2 := duration.Parse(to)
+			if !ok || cmp.Or(err1, err2) != nil || end <= begin {
+				return fmt.Errorf("%s: %q is not a period (want such as 20s-30s)", f.name, text)
+			}
+			*f.into = append(*f.into, simulate.Period{FromMicros: begin.Microseconds(), ToMicros: end.Microseconds()})
+		}
+	}
+	return nil
 }
 
 // described is the traffic that a file or the flags describe.

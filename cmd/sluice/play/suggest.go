@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -136,6 +137,9 @@ func inShadow(configuration []byte, name string, suggested []simulate.Suggestion
 	return json.RawMessage(text)
 }
 
+// maxOutliers bounds how many identities are named.
+const maxOutliers = 10
+
 func (all *advice) print(c *console.Console, name string) error {
 	if c.JSON() {
 		return c.Print(all)
@@ -154,8 +158,20 @@ func (all *advice) print(c *console.Console, name string) error {
 		return nil
 	}
 	for i := range all.Limits {
-		if s := &all.Limits[i]; s.Suggested > 0 {
-			c.Say("%s: 95 %% sure that it suits %.2f %% of identities like these.%s\n", s.Limit, s.Fits, outliers(s.Outliers))
+		s, names, others := &all.Limits[i], []string{}, "."
+		for i, o := range s.Outliers {
+			if i == maxOutliers {
+				others = fmt.Sprintf(", and %d more.", len(s.Outliers)-i)
+				break
+			}
+			names = append(names, fmt.Sprintf("%s needs %d", console.Identity(o.Identity), o.Needs))
+		}
+		if s.Suggested > 0 {
+			c.Say("%s: 95 %% sure that it suits %.2f %% of identities like these.", s.Limit, s.Fits)
+			if len(names) > 0 {
+				c.Say(" Left out: %s%s", strings.Join(names, ", "), others)
+			}
+			c.Say("\n")
 		}
 	}
 	percent := func(part, of int64) string { return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(max(1, of))) }
@@ -170,20 +186,4 @@ func (all *advice) print(c *console.Console, name string) error {
 	c.Say("Next: load it, and look at sluice_over_limit_total{rule=%q} and at \"sluice top %s\"; "+
 		"then take \"mode\" away.\n", name, name)
 	return nil
-}
-
-// outliers names those that need far more than all others.
-func outliers(all []simulate.Outlier) (text string) {
-	const most = 10
-	for i, o := range all[:min(most, len(all))] {
-		text += fmt.Sprintf("%s%s needs %d", map[bool]string{true: " Left out: ", false: ", "}[i == 0],
-			console.Identity(o.Identity), o.Needs)
-	}
-	if more := len(all) - most; more > 0 {
-		text += fmt.Sprintf(", and %d more", more)
-	}
-	if text != "" {
-		text += "."
-	}
-	return text
 }

@@ -68,12 +68,11 @@ func ReadLog(file io.ReaderAt, fields map[string]string) (*Log, error) {
 	offset, tooLong := int64(0), false
 	for {
 		line, err := lines.ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			tooLong = true
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
 		case tooLong:
 			log.Skipped, tooLong = log.Skipped+1, false
 		case len(bytes.TrimSpace(line)) > 0:
@@ -106,12 +105,9 @@ func (l *Log) next() *request {
 	}
 	place := &l.lines[l.played]
 	line := make([]byte, place.length)
-	n, err := l.file.ReadAt(line, place.offset)
-	if n == len(line) {
-		err = nil // it may be the end
-	}
 	var r *request
-	if err == nil {
+	n, err := l.file.ReadAt(line, place.offset)
+	if n == len(line) { // it may be the end
 		_, r, err = l.parse(line)
 	}
 	if err != nil {
@@ -142,7 +138,7 @@ func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	} else {
 		found := logLine.FindStringSubmatch(string(line))
 		if found == nil {
-			return time.Time{}, nil, fmt.Errorf("not a line of Envoy's default format")
+			return time.Time{}, nil, errors.New("not a line of Envoy's default format")
 		}
 		fields["start_time"], fields["method"], fields["path"], fields["status"] = found[1], found[2], found[3], found[4]
 		if found[8] != "" {
@@ -159,7 +155,14 @@ func (l *Log) parse(line []byte) (time.Time, *request, error) {
 		fields["rejected.identity"] = identity.String()
 	}
 
-	at, err := instant(take(fields, "start_time", "time", "timestamp"))
+	text := take(fields, "start_time", "time", "timestamp")
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if number, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && number > 0 && number < 1e14 {
+		if number > 1e11 { // milliseconds since 1970, else seconds
+			number /= 1000
+		}
+		at, err = time.UnixMicro(int64(number*1e6)), nil
+	}
 	if err != nil {
 		return at, nil, err
 	}
@@ -184,8 +187,13 @@ func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	if client == "" {
 		client, _, _ = strings.Cut(fields["x-forwarded-for"], ",")
 	}
-	if ip, ok := address(client); ok {
-		err = r.http.SetClientIP(ip)
+	client = strings.TrimSpace(client)
+	addr, _ := netip.ParseAddr(client)
+	if withPort, wrong := netip.ParseAddrPort(client); wrong == nil {
+		addr = withPort.Addr()
+	}
+	if addr.IsValid() {
+		err = r.http.SetClientIP(addr.String())
 	}
 	for name, value := range fields {
 		if value != "-" && value != "" && err == nil {
@@ -198,18 +206,6 @@ func (l *Log) parse(line []byte) (time.Time, *request, error) {
 // fieldNames are a log's fields that are no headers, by their names in --fields.
 var fieldNames = map[string]string{
 	"time": "start_time", "method": "method", "path": "path", "host": "authority", "ip": "client_ip", "status": "status",
-}
-
-// instant reads a time: RFC 3339, or seconds or milliseconds since 1970.
-func instant(text string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if number, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && number > 0 && number < 1e14 {
-		if number > 1e11 {
-			number /= 1000
-		}
-		return time.UnixMicro(int64(number * 1e6)), nil
-	}
-	return at, err
 }
 
 // tooMany is a status that Sluice itself may have answered: what the upstream would have is not known.
@@ -227,16 +223,6 @@ func take(fields map[string]string, names ...string) string {
 		}
 	}
 	return ""
-}
-
-// address is an IP address with or without a port.
-func address(text string) (string, bool) {
-	text = strings.TrimSpace(text)
-	if addr, err := netip.ParseAddrPort(text); err == nil {
-		return addr.Addr().String(), true
-	}
-	addr, err := netip.ParseAddr(text)
-	return addr.String(), err == nil
 }
 
 // response is what a log says of a response: its status.

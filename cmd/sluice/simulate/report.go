@@ -75,6 +75,9 @@ type LimitReport struct {
 	explain.Limit
 
 	MostInWindow int64 `json:"most_in_window"` // units within any stretch of the window's length
+
+	window int64
+	recent map[string]*recent // by identity
 }
 
 // RedisReport is the work of Redis.
@@ -130,10 +133,7 @@ func (t *tally) report() *Report {
 	for _, rule := range w.rules.Rules {
 		of := t.rules[rule.Name]
 		of.Why = reasons[rule.Name]
-		for _, l := range of.limits {
-			of.Limits = append(of.Limits, l.report)
-		}
-		t.Rules = append(t.Rules, of.RuleReport)
+		t.Rules = append(t.Rules, *of)
 	}
 	if w.cfg.Redis == nil {
 		return &t.Report

@@ -111,11 +111,9 @@ func (l *Log) Suggest(
 			if identities[a.Limits] == nil {
 				identities[a.Limits], order = map[string][]sent{}, append(order, a.Limits)
 			}
-			of, settle := identities[a.Limits], a.Rule.Settle
-			of[identity] = append(of[identity], sent{
-				l.beginMicros + r.atMicros, slices.Clone(a.Costs), settle != nil && r.status > 0 &&
-					settle.Worth(settle.AtHeaders(response(r.status)), response(r.status)).All,
-			})
+			of, settle, resp := identities[a.Limits], a.Rule.Settle, response(r.status)
+			released := settle != nil && r.status > 0 && settle.Worth(settle.AtHeaders(resp), resp).All
+			of[identity] = append(of[identity], sent{l.beginMicros + r.atMicros, slices.Clone(a.Costs), released})
 		}
 	}
 	if l.Err != nil {
@@ -177,11 +175,10 @@ func suggest(set *rule.LimitSet, i int, identities map[string][]sent, percentile
 			wrong = cmp.Or(wrong, err)
 			return refused == 0
 		})
-		n, err := int64(least), wrong
-		if err != nil {
-			return s, err
+		if wrong != nil {
+			return s, wrong
 		}
-		all = append(all, Outlier{identity, n})
+		all = append(all, Outlier{identity, int64(least)})
 	}
 	slices.SortFunc(all, func(a, b Outlier) int {
 		return cmp.Or(cmp.Compare(a.Needs, b.Needs), cmp.Compare(a.Identity, b.Identity))

@@ -20,24 +20,11 @@ type tally struct {
 	world    *World
 	outcomes [answer.Outcomes]int64
 	groups   map[int]*GroupReport
-	rules    map[string]*ruleTally
+	rules    map[string]*RuleReport
 	events   [metric.Events]int64
 	waits    []int64 // us that requests were paused, a sample
 	lines    map[string]int64
 	samples  []*explain.Request // see sample
-}
-
-// ruleTally counts one rule's checks.
-type ruleTally struct {
-	RuleReport
-	limits []*limitTally // by the index in the limit set, of all sets
-}
-
-// limitTally follows how much of a limit is used.
-type limitTally struct {
-	report LimitReport
-	window int64
-	recent map[string]*recent // by identity
 }
 
 // recent is how much an identity was admitted within the last window.
@@ -48,16 +35,16 @@ type recent struct {
 }
 
 func newTally(w *World) *tally {
-	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*ruleTally{}, lines: map[string]int64{}}
+	t := &tally{world: w, groups: map[int]*GroupReport{}, rules: map[string]*RuleReport{}, lines: map[string]int64{}}
 	t.Chart = make([]Bucket, buckets)
 	for i := range w.cfg.Rules {
 		r := &w.cfg.Rules[i]
-		t.rules[r.Name] = &ruleTally{RuleReport: RuleReport{Rule: r.Name, Mode: explain.Mode(r)}}
+		t.rules[r.Name] = &RuleReport{Rule: r.Name, Mode: explain.Mode(r)}
 	}
 	for _, set := range w.rules.LimitSets {
 		of := t.rules[set.Rule.Name]
 		for i, l := range explain.Limits(set) {
-			of.limits = append(of.limits, &limitTally{LimitReport{Limit: l}, set.Limits[i].WindowMicros, map[string]*recent{}})
+			of.Limits = append(of.Limits, LimitReport{l, 0, set.Limits[i].WindowMicros, map[string]*recent{}})
 		}
 	}
 	return t
@@ -125,12 +112,12 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 		return
 	}
 	own := c.Limits.Plan.Own()
-	for _, l := range of.limits {
+	for n := range of.Limits {
+		l := &of.Limits[n]
 		for i := range c.Limits.Limits {
-			if c.Excused == (i < own) { // other limits have paid, or need not
-				continue
-			}
-			if l.report.Name == c.Limits.Limits[i].Name && l.report.Capacity == c.Limits.Limits[i].Capacity() {
+			other := &c.Limits.Limits[i]
+			// If it is over, other limits have paid, or need not.
+			if c.Excused != (i < own) && c.Costs[i] != 0 && l.Name == other.Name && l.Capacity == other.Capacity() {
 				l.admit(string(c.Tag), c.Costs[i], now)
 			}
 		}
@@ -138,22 +125,17 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 }
 
 // admit counts units of an identity.
-func (l *limitTally) admit(tag string, units, now int64) {
-	if units == 0 {
-		return
-	}
+func (l *LimitReport) admit(tag string, units, now int64) {
 	if l.recent[tag] == nil {
 		l.recent[tag] = &recent{}
 	}
 	r := l.recent[tag]
-	drop := 0
-	for drop < len(r.at) && r.at[drop] <= now-l.window {
-		r.sum -= r.units[drop]
-		drop++
+	for len(r.at) > 0 && r.at[0] <= now-l.window {
+		r.sum -= r.units[0]
+		r.at, r.units = r.at[1:], r.units[1:]
 	}
-	r.at, r.units = append(r.at[drop:], now), append(r.units[drop:], units)
-	r.sum += units
-	l.report.MostInWindow = max(l.report.MostInWindow, r.sum)
+	r.at, r.units, r.sum = append(r.at, now), append(r.units, units), r.sum+units
+	l.MostInWindow = max(l.MostInWindow, r.sum)
 }
 
 // logged counts a line of the log, without the pause at its end, which is another

@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -180,25 +181,8 @@ func (c *Client) request(n int) (*explain.Request, error) {
 		ip, wrong := nthAddress(number(c.ClientIP), n)
 		err = cmp.Or(err, wrong, req.SetClientIP(ip))
 	}
-	req.SetMetadataValues(numbered(c.Metadata, number).(map[string]any))
-	return req, err
-}
-
-// numbered puts a client's number into all texts of a value.
-func numbered(value any, number func(string) string) any {
-	switch v := value.(type) {
-	case string:
-		return number(v)
-	case int:
-		return float64(v)
-	case map[string]any:
-		out := map[string]any{}
-		for name, inner := range v {
-			out[name] = numbered(inner, number)
-		}
-		return out
-	}
-	return value
+	metadata, wrong := json.Marshal(c.Metadata)
+	return req, cmp.Or(err, wrong, req.SetMetadata(number(string(metadata))))
 }
 
 // nthAddress is the n-th address of a network, or the address itself.
@@ -216,29 +200,114 @@ func nthAddress(text string, n int) (string, error) {
 	return addr.String(), nil
 }
 
-// popularity draws the numbers of clients, from 1, by Zipf's law or all alike.
-type popularity struct {
-	sums []float64 // nil: all alike
-	n    int
+// generator brings the requests of a description.
+type generator struct {
+	traffic *Traffic
+	groups  []*group
 }
 
-func newPopularity(n int, exponent float64) popularity {
-	p := popularity{n: n}
-	if exponent == 0 {
-		return p
-	}
-	sum := 0.0
-	p.sums = make([]float64, n)
-	for i := range p.sums {
-		sum += math.Pow(float64(i+1), -exponent)
-		p.sums[i] = sum
-	}
-	return p
+// group is one group of clients and its next requests.
+type group struct {
+	*Client
+	index    int
+	random   *rand.Rand
+	sums     []float64                // of the clients' weights, by Zipf's law; nil: all alike
+	requests map[int]*explain.Request // by the client's number
+	end      int64
+	next     float64 // us; of the steady traffic
+	burst    int64   // us; of the next burst
+	left     int     // requests of the burst that is being sent
+	sender   int     // of that burst
 }
 
-func (p *popularity) draw(random *rand.Rand) int {
-	if p.sums == nil {
-		return 1 + random.IntN(p.n)
+// Generate brings the requests of a description, which Check has accepted, the
+// same ones for the same seed.
+func Generate(t *Traffic, seed uint64) source {
+	g := &generator{traffic: t}
+	for i := range t.Clients {
+		c := &t.Clients[i]
+		one := &group{
+			Client: c, index: i, random: rand.New(rand.NewPCG(seed, uint64(i)+100)), requests: map[int]*explain.Request{},
+			end: int64(t.Duration), next: float64(c.From), burst: int64(c.From),
+		}
+		if c.To > 0 {
+			one.end = min(one.end, int64(c.To))
+		}
+		for n, sum := 1, 0.0; c.Zipf != 0 && n <= c.Identities; n++ {
+			sum += math.Pow(float64(n), -c.Zipf)
+			one.sums = append(one.sums, sum)
+		}
+		one.step()
+		if c.Burst.Size > 0 {
+			one.startBurst()
+		} else {
+			one.burst = one.end
+		}
+		g.groups = append(g.groups, one)
 	}
-	return 1 + sort.SearchFloat64s(p.sums, random.Float64()*p.sums[p.n-1])
+	return g
+}
+
+func (g *generator) durationMicros() int64 { return int64(g.traffic.Duration) }
+
+// next is the earliest of the groups' next requests.
+func (g *generator) next() *request {
+	var first *group
+	for _, one := range g.groups {
+		if one.at() < one.end && (first == nil || one.at() < first.at()) {
+			first = one
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	r := &request{client: first.Client, group: first.index, attempt: 1, atMicros: first.at()}
+	n := first.sender
+	if int64(first.next) < first.burst {
+		n = first.draw()
+		first.step()
+	} else if first.left--; first.left == 0 {
+		first.burst += int64(first.Burst.Every)
+		first.startBurst()
+	}
+	r.http = first.made(n)
+	return r
+}
+
+// at is when the group sends next.
+func (g *group) at() int64 { return min(int64(g.next), g.burst) }
+
+// draw chooses a client, from 1.
+func (g *group) draw() int {
+	if g.sums == nil {
+		return 1 + g.random.IntN(g.Identities)
+	}
+	return 1 + sort.SearchFloat64s(g.sums, g.random.Float64()*g.sums[len(g.sums)-1])
+}
+
+// step goes to the next request of the steady traffic.
+func (g *group) step() {
+	switch {
+	case g.Rate == 0:
+		g.next = float64(g.end)
+	case g.Arrivals == "even":
+		g.next += 1e6 / g.Rate
+	default:
+		g.next += g.random.ExpFloat64() * 1e6 / g.Rate
+	}
+}
+
+// startBurst chooses whose burst it is.
+func (g *group) startBurst() { g.left, g.sender = g.Burst.Size, g.draw() }
+
+// made is a client's request, made once.
+func (g *group) made(n int) *explain.Request {
+	if g.requests[n] == nil {
+		made, err := g.request(n)
+		if err != nil { // the first client's was fine: a network with too few addresses
+			made = g.made(1)
+		}
+		g.requests[n] = made
+	}
+	return g.requests[n]
 }

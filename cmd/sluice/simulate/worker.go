@@ -140,7 +140,14 @@ func (k *worker) TickWithin(micros, nowMicros int64) {
 	}
 	if at := nowMicros + max(micros, minTickMicros); k.tickAt == 0 || at < k.tickAt {
 		k.tickAt = at
-		k.world.schedule(at, k.tick)
+		k.world.schedule(at, func() {
+			if k.tickAt == k.world.now { // else an earlier one has come in its place
+				k.tickAt = 0
+				k.decides.Tick(k.now())
+				k.end()
+				k.TickWithin(k.decides.NextMicros(k.world.now), k.world.now)
+			}
+		})
 	}
 }
 
@@ -187,16 +194,6 @@ func (k *worker) end() {
 		k.decides.Ends(r.question, resp, k.now())
 	}
 	k.over = k.over[:0]
-}
-
-func (k *worker) tick() {
-	if k.tickAt != k.world.now {
-		return // an earlier one has come in its place
-	}
-	k.tickAt = 0
-	k.decides.Tick(k.now())
-	k.end()
-	k.TickWithin(k.decides.NextMicros(k.world.now), k.world.now)
 }
 
 // admits reports whether an outcome lets the request go on.

@@ -4,12 +4,9 @@
 package simulate
 
 import (
-	"bytes"
 	"container/heap"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
@@ -242,69 +239,4 @@ func (h *events) Pop() any {
 	e := (*h)[last]
 	*h = slices.Delete(*h, last, last+1)
 	return e
-}
-
-// server is a Redis of Go twins that takes as long as a real one does, on one core for each
-// shard.
-type server struct {
-	RedisReport // what is counted on the way
-	twin        *twinredis.Server
-	nanos       []int64 // by rule.LimitSet.ID: of Redis' core for a check that is admitted
-
-	freeNanos   []int64 // by shard: when its core has done what it was sent
-	readBy      []int64 // by shard: the last arrival it has read from
-	arrivals    int64   // of commands, one or several together
-	readyMicros int64   // when the last reply to that arrival is ready
-	received    int64   // bytes
-	busyNanos   int64
-}
-
-// run has the core of a command's shard work, and returns when it is done.
-func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
-	s.Commands++
-	if len(words) < 4 {
-		return nowMicros // AUTH, SELECT
-	}
-	nanos := int64(0) // of what gives slots back: it is in the check's
-	if set, known := s.twin.SetOf(words); set != nil {
-		nanos = s.nanos[set.ID]
-	} else if !known { // the breaker's probe
-		nanos = callNanos
-	}
-	key, shard := words[3], uint32(0)
-	if len(s.freeNanos) > 1 {
-		hash := fnv.New32a()
-		hash.Write(key[:bytes.LastIndexByte(key, '}')+1])
-		shard = hash.Sum32() % uint32(len(s.freeNanos))
-	}
-	if s.readBy[shard] != s.arrivals { // what arrives together is read and answered once
-		s.readBy[shard] = s.arrivals
-		nanos += readNanos
-	}
-	free := &s.freeNanos[shard]
-	*free = max(*free, nowMicros*1000) + nanos
-	s.busyNanos += nanos
-	doneMicros = (*free + 999) / 1000
-	s.readyMicros = max(s.readyMicros, doneMicros)
-	return doneMicros
-}
-
-// memory is the memory of the counters now.
-func (s *server) memory(nowMicros int64, rules *rule.Set) (keys int, size int64) {
-	sizes := map[string]algo.Limit{}
-	for _, set := range rules.LimitSets {
-		for i, suffix := range set.KeySuffixes {
-			sizes[suffix] = set.Limits[i].Limit
-		}
-	}
-	s.twin.States(nowMicros, func(key string, state algo.State) {
-		keys++
-		limit, ok := sizes[key[strings.LastIndexByte(key, '}')+1:]]
-		if ok {
-			size += bytesOf(&limit, state)
-		} else {
-			size += penaltyBytes
-		}
-	})
-	return keys, size
 }

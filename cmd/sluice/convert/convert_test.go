@@ -80,62 +80,29 @@ func lines(differences []Difference) string {
 
 const oneLimit = "domain: a\ndescriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 1}}]"
 
-// refused are files that cannot be converted, and what is said of each.
-var refused = []struct {
-	name  string
-	run   func() (Result, error)
-	error string
-}{
-	{
-		name:  "not the service's file",
-		run:   func() (Result, error) { return RateLimit(File{"r", []byte("a: 1")}, File{}) },
-		error: `want "domain" and "descriptors"`,
-	},
-	{
-		name:  "no YAML",
-		run:   func() (Result, error) { return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("[")}) },
-		error: "neither YAML nor JSON",
-	},
-	{
-		name: "an alias that leads into itself",
-		run: func() (Result, error) {
-			return RateLimit(File{"r", []byte("domain: d\ndescriptors: &a\n- descriptors: *a")}, File{})
-		},
-		error: "aliases lead into themselves",
-	},
-	{
-		name:  "no rate_limits",
-		run:   func() (Result, error) { return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("a: 1")}) },
-		error: "no rate_limits in Envoy's file that can be converted",
-	},
-	{
-		name: "other descriptors",
-		run: func() (Result, error) {
-			return RateLimit(File{"r", []byte(oneLimit)}, File{"e", []byte("rate_limits: [{actions: [{remote_address: {}}]}]")})
-		},
-		error: "nothing in it can be converted",
-	},
-	{
-		name:  "no local limits",
-		run:   func() (Result, error) { return Local(File{"f", []byte("a: 1")}) },
-		error: "no local_ratelimit with a token_bucket",
-	},
-	{
-		name:  "not Envoy Gateway's",
-		run:   func() (Result, error) { return Gateway(File{"f", []byte("a: 1")}) },
-		error: "no BackendTrafficPolicy with a rateLimit",
-	},
-}
-
+// TestRefused holds what is said of files that cannot be converted.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for _, c := range refused {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := c.run(); err == nil || !strings.Contains(err.Error(), c.error) {
-				t.Errorf("error %v, want one with %s", err, c.error)
-			}
-		})
+	const other, loop = "rate_limits: [{actions: [{remote_address: {}}]}]", "domain: d\ndescriptors: &a\n- descriptors: *a"
+	byRoutes := func(service string) func(File) (Result, error) {
+		return func(routes File) (Result, error) { return RateLimit(File{"r", []byte(service)}, routes) }
+	}
+	for _, c := range []struct {
+		name, text string
+		convert    func(File) (Result, error)
+		error      string
+	}{
+		{"not the service's file", "", byRoutes("a: 1"), `want "domain" and "descriptors"`},
+		{"no YAML", "[", byRoutes(oneLimit), "neither YAML nor JSON"},
+		{"an alias that leads into itself", "", byRoutes(loop), "aliases lead into themselves"},
+		{"no rate_limits", "a: 1", byRoutes(oneLimit), "no rate_limits in Envoy's file that can be converted"},
+		{"other descriptors", other, byRoutes(oneLimit), "nothing in it can be converted"},
+		{"no local limits", "a: 1", Local, "no local_ratelimit with a token_bucket"},
+		{"not Envoy Gateway's", "a: 1", Gateway, "no BackendTrafficPolicy with a rateLimit"},
+	} {
+		if _, err := c.convert(File{"f", []byte(c.text)}); err == nil || !strings.Contains(err.Error(), c.error) {
+			t.Errorf("%s: error %v, want one with %s", c.name, err, c.error)
+		}
 	}
 }
 

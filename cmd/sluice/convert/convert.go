@@ -29,7 +29,7 @@ type converter struct {
 	names      map[string]bool // of rules
 	limitNames map[string]bool
 	shadow     bool // all rules are shadow rules
-	reports    []report
+	reports    []Difference
 	whole      node // settings that are about all rules
 }
 
@@ -182,21 +182,20 @@ type Difference struct {
 	Rules []string `json:"rules,omitempty"`
 
 	whole bool // all rules are meant
+	from  node
 }
 
-// report is a difference whose rules are not known yet.
-type report struct {
-	kind, text string
-	at         node
-}
-
+// report adds a difference, whose rules are not known yet.
 func (c *converter) report(kind string, at node, format string, args ...any) {
-	r := report{kind, fmt.Sprintf(format, args...), at}
-	same := func(o report) bool {
-		return o.kind == r.kind && o.text == r.text && o.at.at == at.at && o.at.file == at.file
+	d := Difference{Kind: kind, Line: at.line(), At: at.at, Text: fmt.Sprintf(format, args...), from: at}
+	if at.file != nil {
+		d.File = at.file.name
+	}
+	same := func(o Difference) bool {
+		return o.Kind == kind && o.Text == d.Text && o.At == d.At && o.from.file == at.file
 	}
 	if !slices.ContainsFunc(c.reports, same) {
-		c.reports = append(c.reports, r)
+		c.reports = append(c.reports, d)
 	}
 }
 
@@ -215,25 +214,19 @@ func (c *converter) unread(n node, harmless ...string) {
 		if slices.Contains(harmless, field.name()) || field.name() == "@type" {
 			continue
 		}
-		covered := func(r report) bool { return r.kind == Missing && r.at.ok() && field.under(r.at) }
+		covered := func(d Difference) bool { return d.Kind == Missing && d.from.ok() && field.under(d.from) }
 		c.reportIf(!slices.ContainsFunc(c.reports, covered), Missing, field, "%q is not known and has no effect: whoever "+
 			"it would limit, or let through, is limited by the rest alone", field.name())
 	}
 }
 
-// differences are the reports with the rules they are about, grouped by these: the worst
+// differences are what was reported, with the rules that it is about, grouped by these: the worst
 // group first, and in it the worst difference.
-func (c *converter) differences() []Difference {
-	var all []Difference
-	for _, r := range c.reports {
-		d := Difference{
-			Kind: r.kind, At: r.at.at, Line: r.at.line(), Text: r.text, whole: r.at.at == "" || r.at.under(c.whole),
-		}
-		if r.at.file != nil {
-			d.File = r.at.file.name
-		}
+func (c *converter) differences() (all []Difference) {
+	for _, d := range c.reports {
+		d.whole = d.At == "" || d.from.under(c.whole)
+		about := func(n node) bool { return d.At != "" && (n.under(d.from) || d.from.under(n)) }
 		for i, from := range c.made {
-			about := func(n node) bool { return r.at.at != "" && (n.under(r.at) || r.at.under(n)) }
 			if slices.ContainsFunc(from, about) {
 				d.Rules = append(d.Rules, c.rules[i].(object).get("name").(string))
 			}

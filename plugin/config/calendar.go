@@ -80,28 +80,20 @@ func (d *draftLimit) readWindow() {
 	case Year:
 		c.Month, c.Day = 1, 1
 		if ok {
-			c.readYearStart(starts)
+			text, ok := starts.readText()
+			month, day, _ := strings.Cut(text, "-")
+			m, _ := strconv.Atoi(month)
+			d, _ := strconv.Atoi(day)
+			known := m >= 1 && m <= len(daysOfMonth) && d >= 1 && d <= daysOfMonth[m-1]
+			if known && message.Sprintf("%02d-%02d", m, d) == text {
+				c.Month, c.Day = m, d
+			} else if ok {
+				starts.mistake(`%s is not a day of the year (want month and day, such as "03-17")`, starts.shown())
+			}
 		}
 		d.Window += message.Sprintf(":%02d-%02d", c.Month, c.Day)
 	}
 	d.CalendarID = d.Window
-}
-
-// readYearStart reads a month and a day, "03-17". The 29th of February is one.
-func (c *Calendar) readYearStart(v value) {
-	text, ok := v.readText()
-	if !ok {
-		return
-	}
-	month, day, _ := strings.Cut(text, "-")
-	m, _ := strconv.Atoi(month)
-	d, _ := strconv.Atoi(day)
-	known := m >= 1 && m <= len(daysOfMonth) && d >= 1 && d <= daysOfMonth[m-1]
-	if !known || message.Sprintf("%02d-%02d", m, d) != text {
-		v.mistake(`%s is not a day of the year (want month and day, such as "03-17")`, v.shown())
-		return
-	}
-	c.Month, c.Day = m, d
 }
 
 // daysOfMonth are the most days that each month has.

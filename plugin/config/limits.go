@@ -17,13 +17,68 @@ type scope struct {
 // readLimits reads the limits of a rule, of one of its tiers, or of its "over".
 func (s scope) readLimits(v value) []Limit {
 	elements := v.readList(&limitsField)
-	var drafts []draftLimit
+	var drafts []*draftLimit
 	for _, element := range elements {
 		if o := element.readObject(limitFields); o.there {
 			drafts = append(drafts, s.readLimit(o, len(elements) > 1))
 		}
 	}
-	s.checkLevels(drafts)
+
+	// A guarantee has one pool beside it. Then what does not go with a limit's levels.
+	var guarantee, pool *draftLimit
+	pools, single := 0, true
+	for _, d := range drafts {
+		switch {
+		case d.Guarantee && guarantee != nil && single:
+			d.mistake(`there are several limits with "guarantee" beside each other (want it in one, as in %s)`, guarantee.path)
+			single = false
+		case d.Guarantee && single:
+			guarantee = d
+		case d.mayGuarantee() && !d.Guarantee && !d.Steps && !d.has("per"):
+			pool = d
+			pools++
+		}
+	}
+	switch {
+	case guarantee == nil || !single:
+	case pools != 1:
+		guarantee.mistake(`"guarantee" has %d pools beside it (want exactly one limit without "per" that is a `+
+			`"token_bucket" or "gcra")`, pools)
+	case pool.has("cost"):
+		pool.mistake(`"cost" is in the pool of a guarantee beside it (remove it: guarantee and pool take the rule's)`)
+	default:
+		pool.Pool = true
+	}
+
+	queue := ""
+	for _, d := range drafts {
+		if d.Queue {
+			queue = d.path
+		}
+	}
+	for _, d := range drafts {
+		field := ""
+		switch {
+		case d.has("per"):
+			field = "per"
+		case d.has("ceiling"):
+			field = "ceiling"
+		case d.Guarantee:
+			field = "guarantee"
+		default:
+			continue
+		}
+		if d.Steps && d.Guarantee {
+			d.mistake(`"guarantee" does not go with "refill": "step" (remove one of the two)`)
+		}
+		if queue != "" {
+			d.mistake(`%q does not go with a bucket that queues (remove it, or "overflow" of %s)`, field, queue)
+		}
+		if s.rule.Penalty != nil {
+			d.mistake(`%q does not go with the rule's "penalty": what a part of an identity does blocks no other`+
+				` (remove one of the two)`, field)
+		}
+	}
 	return s.nameLimits(drafts, len(elements) > 1)
 }
 
@@ -35,8 +90,8 @@ type draftLimit struct {
 }
 
 // readLimit reads one limit.
-func (s scope) readLimit(o object, several bool) draftLimit {
-	d := draftLimit{object: o}
+func (s scope) readLimit(o object, several bool) *draftLimit {
+	d := &draftLimit{object: o}
 	d.Algorithm = algo.Algorithm(1 + o.number("algorithm"))
 	hasUnits := false
 	if v, ok := o.field("limit"); ok {
@@ -46,7 +101,20 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 	if v, ok := o.field("name"); ok {
 		d.Name, _ = v.readName()
 	}
-	d.readUnit()
+	if v, ok := o.field("unit"); ok { // requests are the default of RateLimit-Policy
+		const most = 32
+		unit, ok := v.readText()
+		lower := unit == strings.ToLower(unit) && isWord(unit, "-")
+		if ok && !(unit != "" && len(unit) <= most && text.IsAlpha(unit[0]) && lower) {
+			v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
+		}
+		if unit != "requests" {
+			d.Unit = unit
+		}
+		if d.Unit != "" && d.isSlots() {
+			o.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
+		}
+	}
 	if v, ok := o.field("per"); ok {
 		d.Per = append(d.Per, readComponents(v, o.row("per"))...)
 		if !o.has("name") {
@@ -85,9 +153,9 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		if d.Units > 0 && d.RestoreMicros() > algo.MaxRestoreMicros {
 			o.mistake("the burst takes more than 100 years to refill (want burst * window / limit to be less)")
 		}
-		s.checkCost(&d)
+		s.checkCost(d)
 	}
-	s.readLease(&d, several)
+	s.readLease(d, several)
 	if s.tier == overScope {
 		d.Over = true
 		if d.isSlots() {
@@ -99,27 +167,6 @@ func (s scope) readLimit(o object, several bool) draftLimit {
 		o.refuse(`does not belong to a limit of "over" (remove it)`, "cost", "lease", "ceiling", "guarantee")
 	}
 	return d
-}
-
-// readUnit reads what a limit counts, as RateLimit-Policy says it. Requests are the default there.
-func (d *draftLimit) readUnit() {
-	const most = 32
-	v, ok := d.field("unit")
-	if !ok {
-		return
-	}
-	unit, ok := v.readText()
-	lower := unit == strings.ToLower(unit) && isWord(unit, "-")
-	good := unit != "" && len(unit) <= most && text.IsAlpha(unit[0]) && lower
-	if ok && !good {
-		v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
-	}
-	if unit != "requests" {
-		d.Unit = unit
-	}
-	if d.Unit != "" && d.isSlots() {
-		d.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
-	}
 }
 
 // isSlots reports whether a limit is known to count what is held at a moment.

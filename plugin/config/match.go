@@ -76,34 +76,32 @@ func readMatch(o object) (m Match) {
 		}
 	}
 	m.Expr = get(o, "expr", readCondition)
-	m.Not = get(o, "not", readNot)
-	return m
-}
 
-// readNot reads a match that must not hold, or a list of them, of which none may.
-func readNot(v value) (all []Match) {
-	elements := []value{v}
-	switch {
+	// A match that must not hold, or a list of them, of which none may.
+	var elements []value
+	switch v, has := o.field("not"); {
+	case !has:
 	case v.json.IsArray():
-		elements = v.readList(&matchFields[placeOf(matchFields, "not")])
-	case !v.json.IsObject():
+		elements = v.readList(o.row("not"))
+	case v.json.IsObject():
+		elements = []value{v}
+	default:
 		v.mistake(`%s is neither a match nor a list of matches (want one such as {"path": "/healthz"})`, v.shown())
-		return nil
 	}
 	for _, element := range elements {
-		before := v.r.found
-		m := readMatch(element.readObject(matchFields))
-		all = append(all, m)
-		named := m.Headers != nil || m.Query != nil || m.Cookies != nil
-		matchesAll := m.Path == nil && m.Host == nil && m.Methods == nil && !named && m.ClientIP == nil &&
-			m.Expr == "" && m.Not == nil
-		if matchesAll && v.r.found == before {
+		before := o.r.found
+		not := readMatch(element.readObject(matchFields))
+		m.Not = append(m.Not, not)
+		named := not.Headers != nil || not.Query != nil || not.Cookies != nil
+		matchesAll := not.Path == nil && not.Host == nil && not.Methods == nil && !named && not.ClientIP == nil &&
+			not.Expr == "" && not.Not == nil
+		if matchesAll && o.r.found == before {
 			element.mistake(
 				`matches every request, so that the rule never applies (want a condition such as {"path": "/healthz"})`,
 			)
 		}
 	}
-	return all
+	return m
 }
 
 // readNamedMatches reads a matcher for each name that check accepts.

@@ -111,17 +111,16 @@ type nameOwner struct {
 
 // nameLimits names the limits of one list and compares them with each other.
 // Limits that lack too much to be compared are left out.
-func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
+func (s scope) nameLimits(drafts []*draftLimit, several bool) []Limit {
 	unnamed := map[string]int{} // how many limits without a name have a window
-	for i := range drafts {
-		if !drafts[i].has("name") {
-			unnamed[drafts[i].Window]++
+	for _, d := range drafts {
+		if !d.has("name") {
+			unnamed[d.Window]++
 		}
 	}
 	limits := make([]Limit, 0, len(drafts))
 	twins := map[string]string{} // the paths of the limits so far, by the suffixes of their keys
-	for i := range drafts {
-		d := &drafts[i]
+	for _, d := range drafts {
 		if !d.has("name") {
 			d.Name = s.rule.Name
 			if d.Name != "" && s.tier == overScope {
@@ -162,7 +161,28 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 		default:
 			d.r.limitNames[d.Name] = nameOwner{scope: s, path: d.path}
 		}
-		s.checkTTL(d)
+
+		// A limit must have the "ttl" of another one with which it counts together. A bucket drains what is
+		// lent if the tier that asks knows nothing of leases, and the slots of a request are renewed together.
+		state, micros, slots := suffix, int64(0), !d.Algorithm.HasWindow()
+		if slots {
+			state, micros = "", d.TTLMicros
+		} else if d.Lease != nil {
+			micros = d.Lease.TTLMicros
+		}
+		other, known := d.r.ttls[s.rulePath+state]
+		switch {
+		case micros == 0 && (slots || d.Lease != nil): // it is a mistake already
+		case !known:
+			d.r.ttls[s.rulePath+state] = ttlOwner{micros, d.path}
+		case other.micros == micros:
+		case slots:
+			d.mistake(`"ttl" %q is not that of %s, %q (want one "ttl" for all slots of a rule)`,
+				algo.FormatDuration(micros), other.path, algo.FormatDuration(other.micros))
+		default:
+			d.mistake(`"lease" is not that of %s, which counts in the same key (want a "lease" with one "ttl" in both, or none)`,
+				other.path)
+		}
 	}
 	return limits
 }
@@ -171,34 +191,6 @@ func (s scope) nameLimits(drafts []draftLimit, several bool) []Limit {
 type ttlOwner struct {
 	micros int64 // 0: there is none
 	path   string
-}
-
-// checkTTL reports a limit that counts together with another one and has another "ttl". A bucket
-// drains what is lent if the tier that asks knows nothing of leases, and the slots of a request are
-// renewed together.
-func (s scope) checkTTL(d *draftLimit) {
-	state, micros := d.KeySuffix(), int64(0)
-	slots := !d.Algorithm.HasWindow()
-	if slots {
-		state, micros = "", d.TTLMicros
-	} else if d.Lease != nil {
-		micros = d.Lease.TTLMicros
-	}
-	if micros == 0 && (slots || d.Lease != nil) { // it is a mistake already
-		return
-	}
-	first, known := d.r.ttls[s.rulePath+state]
-	switch {
-	case !known:
-		d.r.ttls[s.rulePath+state] = ttlOwner{micros, d.path}
-	case first.micros == micros:
-	case slots:
-		d.mistake(`"ttl" %q is not that of %s, %q (want one "ttl" for all slots of a rule)`,
-			algo.FormatDuration(micros), first.path, algo.FormatDuration(first.micros))
-	default:
-		d.mistake(`"lease" is not that of %s, which counts in the same key (want a "lease" with one "ttl" in both, or none)`,
-			first.path)
-	}
 }
 
 // Bound: bytes of an unknown name. Beyond it, the mistake suggests no name. Protects the load of a

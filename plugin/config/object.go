@@ -2,9 +2,8 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/sluiceproxy/sluice/plugin/must"
 )
 
 // object is a JSON object with a fixed set of fields. Its methods that read a field of a
@@ -50,12 +49,7 @@ func (v value) readObject(shape []field) object {
 
 // row is a field's row in the reference.
 func (o object) row(name string) *field {
-	i := placeOf(o.shape, name)
-	must.Hold(i >= 0, "every field that the parser reads has a row")
-	if i < 0 {
-		return &field{}
-	}
-	return &o.shape[i]
+	return &o.shape[placeOf(o.shape, name)]
 }
 
 func (o object) has(name string) bool {
@@ -91,12 +85,20 @@ func (o object) number(name string) int64 {
 	if !ok {
 		return f.byDefault
 	}
-	n := f.byDefault
+	var n int64
 	switch f.kind {
 	case integer:
 		n, ok = v.readWhole(f.low, f.high)
 	case percentage:
-		n, ok = v.readPercentage()
+		var text string
+		if text, ok = v.readText(); ok {
+			digits, isPercent := strings.CutSuffix(text, "%")
+			n, _ = strconv.ParseInt(digits, 10, 64)
+			ok = isPercent && n >= 0 && n <= 100 && strconv.FormatInt(n, 10) == digits
+			if !ok {
+				v.mistake(`%s is not a percentage (want one such as "10%%", at most "100%%")`, v.shown())
+			}
+		}
 	case duration:
 		n, ok = v.readDuration(f.low, f.high, f.orZero)
 	case word:

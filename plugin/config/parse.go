@@ -2,12 +2,14 @@ package config
 
 import (
 	"cmp"
+	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config/jsonsyntax"
 	"github.com/sluiceproxy/sluice/plugin/message"
-	"github.com/tidwall/gjson"
 )
 
 // maxNesting bounds how deep objects and arrays may nest. The deepest field of a
@@ -32,12 +34,10 @@ func Parse(text []byte) (*Config, error) { return Checks{}.Parse(text) }
 
 // Parse reads a configuration. The error is of type Mistakes and holds all that
 // is wrong with it, not only the first.
-func (c Checks) Parse(text []byte) (config *Config, err error) {
+func (c Checks) Parse(text []byte) (*Config, error) {
 	r := &reader{
-		checks:     c,
-		compiled:   map[string]error{},
-		rules:      map[string]string{},
-		limitNames: map[string]nameOwner{}, ttls: map[string]ttlOwner{},
+		checks: c, config: &Config{}, compiled: map[string]error{},
+		rules: map[string]string{}, limitNames: map[string]nameOwner{}, ttls: map[string]ttlOwner{},
 	}
 	// RFC 8259 section 8.1 lets a parser ignore a byte order mark.
 	json := strings.TrimPrefix(string(text), "\ufeff")
@@ -46,10 +46,7 @@ func (c Checks) Parse(text []byte) (config *Config, err error) {
 	} else if m, found := jsonsyntax.Find(json, maxNesting); found {
 		r.mistake(message.Sprintf("line %d, column %d", m.Line, m.Column), "%s", m.Problem)
 	} else {
-		root := &located{r: r, json: gjson.Parse(json)}
-		if o := root.readObject(topFields); o.there {
-			config = readConfig(o)
-		}
+		r.config.read((&located{r: r, json: gjson.Parse(json)}).readObject(topFields))
 	}
 	switch more := r.found - maxMistakes; {
 	case more > 0:
@@ -57,14 +54,38 @@ func (c Checks) Parse(text []byte) (config *Config, err error) {
 	case r.found > 0:
 		return nil, r.mistakes
 	}
-	return config, nil
+	return r.config, nil
 }
 
-// readConfig reads the fields of the top level.
-func readConfig(o object) *Config {
-	c := &Config{
-		Redis:   get(o, "redis", readRedis),
-		Headers: Headers{XRateLimit: !o.has("headers")},
+// DefaultKeyPrefix begins the keys in Redis of a configuration that does not say otherwise.
+const DefaultKeyPrefix = "rl"
+
+// read reads the fields of the top level.
+func (c *Config) read(o object) {
+	c.Headers.XRateLimit = !o.has("headers")
+	if o.has("redis") {
+		redis := o.object("redis")
+		cluster, prefix := redis.text("cluster"), cmp.Or(redis.text("key_prefix"), DefaultKeyPrefix)
+		// Every key begins with the prefix, in which a brace would move the hash tag.
+		if len(prefix) > maxNameBytes || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}") {
+			at, _ := redis.field("key_prefix")
+			at.mistake("%s cannot begin a key (want at most %d printable ASCII characters other than space, { and })",
+				at.shown(), maxNameBytes)
+		}
+		// An empty string is like an absent field. No message shows a value.
+		c.Redis = &Redis{
+			Cluster: cluster, KeyPrefix: prefix, TimeoutMicros: redis.number("timeout"),
+			MaxStreamAgeMicros: redis.number("max_stream_age"), Database: redis.number("database"),
+			Username: redis.text("username"), Password: redis.text("password"),
+			PasswordEnv: redis.variable("password_env", "REDIS_PASSWORD"),
+		}
+		hasPassword, hasVariable := c.Redis.Password != "", c.Redis.PasswordEnv != ""
+		if hasPassword && hasVariable {
+			redis.mistake(`"password" and "password_env" exclude each other (want at most one)`)
+		}
+		if c.Redis.Username != "" && !hasPassword && !hasVariable {
+			redis.mistake(`"username" has no password (want "password" or "password_env" beside it)`)
+		}
 	}
 	failure := o.object("failure")
 	c.Failure.Mode, c.Failure.MaxPending = FailureMode(failure.number("mode")), failure.number("max_pending")
@@ -97,7 +118,6 @@ func readConfig(o object) *Config {
 	c.Mode = Mode(o.number("mode"))
 	c.HashSecretEnv = o.variable("hash_secret_env", "SLUICE_HASH_SECRET")
 
-	o.r.hasRedis, o.r.failure, o.r.hasHashSecret = o.has("redis"), c.Failure.Mode, c.HashSecretEnv != ""
 	for _, element := range o.list("rules") {
 		if rule := element.readObject(ruleFields); rule.there {
 			c.Rules = append(c.Rules, *readRule(rule))
@@ -117,38 +137,67 @@ func readConfig(o object) *Config {
 			l.Lease, l.LeaseMicros = nil, 0
 		}
 	}
-	c.Expressions = o.r.expressions
-	return c
-}
-
-// DefaultKeyPrefix begins the keys in Redis of a configuration that does not say otherwise.
-const DefaultKeyPrefix = "rl"
-
-func readRedis(v value) *Redis {
-	o := v.readObject(redisFields)
-	redis := &Redis{Cluster: o.text("cluster"), KeyPrefix: cmp.Or(o.text("key_prefix"), DefaultKeyPrefix)}
-	// Every key begins with the prefix, in which a brace would move the hash tag.
-	prefix := redis.KeyPrefix
-	if len(prefix) > maxNameBytes || !isPrintable(prefix) || strings.ContainsAny(prefix, " {}") {
-		at, _ := o.field("key_prefix")
-		at.mistake("%s cannot begin a key (want at most %d printable ASCII characters other than space, { and })",
-			at.shown(), maxNameBytes)
-	}
-	redis.TimeoutMicros = o.number("timeout")
-	redis.MaxStreamAgeMicros = o.number("max_stream_age")
-	redis.Database = o.number("database")
-
-	// An empty string is like an absent field. No message shows a value.
-	redis.Username, redis.Password = o.text("username"), o.text("password")
-	redis.PasswordEnv = o.variable("password_env", "REDIS_PASSWORD")
-	if redis.Password != "" && redis.PasswordEnv != "" {
-		o.mistake(`"password" and "password_env" exclude each other (want at most one)`)
-	}
-	if redis.Username != "" && redis.Password == "" && redis.PasswordEnv == "" {
-		o.mistake(`"username" has no password (want "password" or "password_env" beside it)`)
-	}
-	return redis
 }
 
 // String is the mode as configurations write it.
 func (m FailureMode) String() string { return failureModes[m] }
+
+// Quota is "quota": where callers read what they have left.
+type Quota struct {
+	Path  string // as a normalised path reads
+	Rules []int  // the places of the listed rules in Config.Rules, in the order of the list
+}
+
+// readQuota reads "quota". rules are those of the configuration.
+func readQuota(v value, rules []Rule) *Quota {
+	o := v.readObject(quotaFields)
+	q := &Quota{Path: o.text("path")}
+	if q.Path != "" {
+		at, _ := o.field("path")
+		at.checkPath(Exact, q.Path)
+	}
+	for _, element := range o.list("rules") {
+		name, ok := element.readNonEmpty(`the name of a rule such as "per-user"`)
+		if !ok {
+			continue
+		}
+		// A request for the quota has a path, a method and a query of its own.
+		place := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
+		wrong := ""
+		switch {
+		case place < 0:
+			wrong = `is the name of no rule (want one of "rules")`
+		case slices.Contains(q.Rules, place):
+			wrong = "is listed already (want each rule once)"
+		case rules[place].Exempt:
+			wrong = "is an exempt rule, which has no limits (want a rule that has some)"
+		case rules[place].Mode == Off:
+			wrong = "is off, so that it counts nothing (want another rule, or another mode)"
+		case rules[place].Silent:
+			wrong = `has "headers": false, so that no caller sees its limits (want another rule, or no such field)`
+		default:
+			for _, part := range rules[place].Identify() {
+				if source := part.Source; wrong == "" && (source == FromPath || source == FromMethod || source == FromQuery) {
+					wrong = "identifies by " + quoted(sourceFields[source].name) + ", which a request for the quota has of its own " +
+						"(want a rule whose key is the same for every request of a caller)"
+				}
+			}
+		}
+		if wrong != "" {
+			element.mistake("%s %s", element.shown(), wrong)
+			continue
+		}
+		q.Rules = append(q.Rules, place)
+	}
+	return q
+}
+
+// Identify lists all components by which a rule counts: its key, and "per" of its limits and of its tiers'
+// limits.
+func (rule *Rule) Identify() []Component {
+	identify := append([]Component(nil), rule.Key...)
+	for l := range rule.everyLimit {
+		identify = append(identify, l.Per...)
+	}
+	return identify
+}

@@ -2,7 +2,10 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 func readResponse(v value) *Response {
@@ -76,4 +79,76 @@ func (v value) checkHeaderValue(text string) {
 			return
 		}
 	}
+}
+
+// readSettle reads a rule's "settle".
+func readSettle(v value) *Settle {
+	o := v.readObject(settleFields)
+	s := &Settle{}
+	if !o.there {
+		return s
+	}
+	if !o.has("status") && !o.has("expr") && !o.has("cost") {
+		o.mistake(`nothing to settle by (want "status", "expr" or "cost")`)
+	}
+	if o.has("status") && o.has("expr") {
+		o.mistake(`"status" and "expr" exclude each other (want at most one)`)
+	}
+	seen := map[string]bool{}
+	for _, element := range o.list("status") {
+		text, ok := element.readText()
+		if !ok {
+			continue
+		}
+		first, last, isRange := strings.Cut(text, "-")
+		r := StatusRange{parseStatus(first), parseStatus(last)}
+		if !isRange {
+			r.Last = r.First
+		}
+		if len(text) == 3 && strings.HasSuffix(text, "xx") && text[0] >= '1' && text[0] <= '5' {
+			r.First = int(text[0]-'0') * 100
+			r.Last = r.First + 99
+		}
+		switch {
+		case r.First == 0 || r.Last == 0:
+			element.mistake(`%s is not a status (want one such as "401", "4xx", "500-599")`, element.shown())
+		case r.First > r.Last:
+			element.mistake("%s ends before it begins (want \"%d-%d\")", element.shown(), r.Last, r.First)
+		case seen[text]:
+			element.mistake("%s appears twice (want it once)", element.shown())
+		}
+		seen[text] = true
+		s.Status = append(s.Status, r)
+	}
+	s.Expr = get(o, "expr", readCondition)
+	if o.has("cost") {
+		cost := o.object("cost")
+		s.Cost = &SettleCost{}
+		s.Cost.readSource(cost)
+		s.Cost.Per, s.Cost.Max = cost.number("per"), cost.number("max")
+	}
+	missing, ok := o.field("missing")
+	switch {
+	case !ok || missing.json.Type == gjson.String:
+		s.Release = o.is("missing")
+	case !missing.json.IsObject():
+		missing.mistake(`%s is no word and no cost (want "keep", "release" or {"cost": 5})`, missing.shown())
+	default:
+		s.MissingCost = missing.readObject(missingFields).number("cost")
+		if !o.has("cost") {
+			missing.mistake(
+				`a cost is for answers without the one that "settle" reads, which has no "cost" (want "keep" or "release")`,
+			)
+		}
+	}
+	return s
+}
+
+// parseStatus reads a status code from 100 to 599; 0 if it is none.
+func parseStatus(text string) int {
+	status, err := strconv.Atoi(text)
+	if err != nil || len(text) != 3 || status < 100 || status > 599 {
+		return 0
+	}
+	return status
 }

@@ -84,21 +84,6 @@ func (v value) readDuration(lowest, highest int64, orZero string) (int64, bool) 
 	return 0, false
 }
 
-// readPercentage reads "10%" as 10.
-func (v value) readPercentage() (percent int64, ok bool) {
-	text, ok := v.readText()
-	if !ok {
-		return 0, false
-	}
-	digits, isPercent := strings.CutSuffix(text, "%")
-	percent, err := strconv.ParseInt(digits, 10, 64)
-	ok = isPercent && err == nil && percent >= 0 && percent <= 100 && strconv.FormatInt(percent, 10) == digits
-	if !ok {
-		v.mistake(`%s is not a percentage (want one such as "10%%", at most "100%%")`, v.shown())
-	}
-	return percent, ok
-}
-
 // Bound: whole number that JSON can spell. Beyond it, the number counts as this large, which every
 // field refuses. Protects arithmetic.
 const maxJSONWhole = 1_000_000_000_000_000_000

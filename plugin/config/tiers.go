@@ -1,6 +1,10 @@
 package config
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
 
 // readTiers reads "limits_by".
 func (s scope) readTiers(o object) *Tiers {
@@ -104,4 +108,35 @@ func (n named) checkSource(source value, c *Component, known []string) {
 		at, _ := source.find("default")
 		n.check(at, c.Default, known)
 	}
+}
+
+// Levels: limits of one rule that count for each value within its identity, that are there for
+// classes of requests in part, or that guarantee each value its share of a pool.
+
+// readClasses reads a limit's "ceiling".
+func readClasses(o object) *Classes {
+	if !o.there {
+		return nil
+	}
+	c := &Classes{}
+	source, hasSource := o.field("source")
+	if hasSource {
+		c.Source = readUnhashed(source, "a class's source")
+	}
+	var known []string
+	for _, field := range get(o, "values", classNames.read) {
+		percent, _ := field.readWhole(1, algo.MaxCeiling)
+		c.Values, known = append(c.Values, Class{Value: field.name, Percent: percent}), append(known, field.name)
+	}
+	if v, ok := o.field("default"); ok {
+		if c.Default, ok = v.readText(); ok {
+			classNames.check(v, c.Default, known)
+		}
+	}
+	classNames.checkSource(source, &c.Source, known)
+	return c
+}
+
+func (d *draftLimit) mayGuarantee() bool {
+	return d.Algorithm == algo.TokenBucket || d.Algorithm == algo.GCRA
 }

@@ -91,7 +91,12 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		}
 		password = strings.TrimRight(value, "\r\n")
 	}
-	l.stream = newStream(h, id, cfg.Redis, l.metrics)
+	cluster := cfg.Redis.Cluster
+	l.stream = &stream{host: h, id: id, cluster: cluster, service: grpcService(cluster), metrics: l.metrics}
+	// Envoy's compare-and-swap covers changes of a record, but not its creation.
+	if _, _, ok := l.stream.loadVitals(); !ok {
+		l.stream.storeVitals(vitals{evictedKeys: redis.Unknown}, 0)
+	}
 	l.conn = l.worker.Connect(l.stream, redis.Options{
 		KeyPrefix:     cfg.Redis.KeyPrefix,
 		Username:      cfg.Redis.Username,

@@ -51,6 +51,15 @@ type metrics struct {
 // noGauge stands for the lack of a gauge.
 const noGauge = metric.Gauge(-1)
 
+// topOffenders follows the identities that are rejected most, and reports them after each
+// interval with a rejection.
+type topOffenders struct {
+	sketch         *offenders.Sketch
+	intervalMicros int64
+	sinceMicros    int64 // when the interval began; 0 before a rejection
+	shown          bool  // the gauges are not zero
+}
+
 type limitMetrics struct{ near, over metric.Counter }
 
 var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "half_open", redis.Open: "open"}
@@ -78,8 +87,25 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 		}
 	}
 	for _, r := range rules.Rules {
+		possible := []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
+		switch {
+		case r.Exempt:
+			possible = []answer.Outcome{answer.Exempt}
+		case !r.Enforced:
+			possible[1] = answer.ShadowLimited
+		case r.Failure == config.FailDeny:
+			possible[2] = answer.FailedDeny
+		case r.Failure == config.FailLocal && cfg.Redis != nil:
+			possible = append(possible, answer.LocalAllowed, answer.LocalLimited)
+		}
+		if r.HasTerms && r.Enforced {
+			possible = append(possible, answer.Blocked)
+		}
+		if r.Over != nil && r.Enforced {
+			possible = append(possible, answer.Over)
+		}
 		var counters [answer.Outcomes]metric.Counter
-		for _, o := range possible(r, cfg) {
+		for _, o := range possible {
 			counters[o] = b.Counter(metric.Of(metric.RuleRequests, r.Name, o.Metric()))
 		}
 		m.rules = append(m.rules, counters)
@@ -125,31 +151,6 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 	return m
 }
 
-// possible is the outcomes that a rule can have.
-func possible(r *rule.Rule, cfg *config.Config) (outcomes []answer.Outcome) {
-	switch {
-	case r.Exempt:
-		outcomes = []answer.Outcome{answer.Exempt}
-	case !r.Enforced:
-		outcomes = []answer.Outcome{answer.Allowed, answer.ShadowLimited, answer.FailedAllow}
-	case r.Failure == config.FailDeny:
-		outcomes = []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedDeny}
-	case r.Failure == config.FailLocal && cfg.Redis != nil:
-		outcomes = []answer.Outcome{
-			answer.Allowed, answer.Limited, answer.LocalAllowed, answer.LocalLimited, answer.FailedAllow,
-		}
-	default:
-		outcomes = []answer.Outcome{answer.Allowed, answer.Limited, answer.FailedAllow}
-	}
-	if r.HasTerms && r.Enforced {
-		outcomes = append(outcomes, answer.Blocked)
-	}
-	if r.Over != nil && r.Enforced {
-		outcomes = append(outcomes, answer.Over)
-	}
-	return outcomes
-}
-
 // Bound: gauges of the top offenders. Beyond it, an offender has no gauge, only a place in the
 // log's list. Protects Envoy's statistics from names without end.
 const maxRanks = 10
@@ -158,18 +159,6 @@ const maxRanks = 10
 //
 //go:inline
 func (m *metrics) outcome(o answer.Outcome) { m.batch.Inc(m.requests[o]) }
-
-// matched counts what needs no decision: an exempt rule, and unlimited tiers.
-func (m *metrics) matched(applied []rule.Applied, exempt *rule.Rule) {
-	if exempt != nil {
-		m.batch.Inc(m.rules[exempt.ID][answer.Exempt])
-	}
-	for i := range applied {
-		if a := &applied[i]; a.Limits == nil && !a.Rule.Reports {
-			m.batch.Inc(m.rules[a.Rule.ID][answer.Allowed])
-		}
-	}
-}
 
 // Concluded implements decide.Recorder.
 func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {

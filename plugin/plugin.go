@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/plugin/calendar"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
 // vm is the plugin in one worker of an Envoy.
@@ -83,10 +84,30 @@ func (p *plugin) tick() (ended bool) {
 	if l.stream != nil {
 		l.stream.reap()
 	}
-	l.metrics.reportOffenders(now.SteadyMicros)
-	l.metrics.observe(l)
-	if l.metrics.batch.Due(now.SteadyMicros) {
-		l.metrics.batch.Flush()
+	m := l.metrics
+	if o := m.offenders; o != nil && o.sinceMicros > 0 && now.SteadyMicros >= o.sinceMicros+o.intervalMicros {
+		// The interval is over: the log has it, and the gauges have its highest ranks.
+		if o.shown = o.sketch.Total() > 0; o.shown {
+			m.line = o.sketch.AppendReport(m.line[:0], (now.SteadyMicros-o.sinceMicros+500_000)/1_000_000)
+			m.host.logLine(logInfo, text.View(m.line))
+		}
+		rank := 0
+		for offender := range o.sketch.Top {
+			if rank == len(m.ranks) {
+				break
+			}
+			m.batch.Set(m.ranks[rank], offender.Rejections)
+			rank++
+		}
+		for ; rank < len(m.ranks); rank++ {
+			m.batch.Set(m.ranks[rank], 0)
+		}
+		o.sketch.Reset()
+		o.sinceMicros = 0
+	}
+	m.observe(l)
+	if m.batch.Due(now.SteadyMicros) {
+		m.batch.Flush()
 	}
 	if !ended {
 		l.setTimer(l.nextMicros(now.SteadyMicros), now.SteadyMicros)

@@ -30,12 +30,22 @@ type httpRequest struct {
 
 // OnHttpRequestHeaders decides the request at once, or pauses it until Redis has answered.
 func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
-	r.limiter.host.running(r.question.ContextID)
 	l, q := r.limiter, r.question
-	if was := l.worker.Redirected(); was != nil && l.returns(was, q) {
-		r.question = l.worker.Return(q)
-		return types.ActionContinue
+	l.host.running(q.ContextID)
+
+	// It may be the next pass of a request that Envoy redirected: see decide/redirect.go. Filter state proves it, as
+	// no client can set it; x-envoy-original-url proves nothing. Nothing comes between the two passes, so otherwise
+	// the one that was redirected is over.
+	if was := l.worker.Redirected(); was != nil {
+		mark, _ := l.host.property(q.ContextID, l.mark)
+		if string(mark) == strconv.FormatUint(uint64(was.ContextID), 10) {
+			r.question = l.worker.Return(q)
+			return types.ActionContinue
+		}
+		l.metrics.batch.Touch() // what is in flight changes
+		l.worker.EndRedirected(l.now())
 	}
+
 	if len(l.rules.OverHeaders) > 0 {
 		l.strip(q.ContextID)
 	}
@@ -43,43 +53,30 @@ func (r *httpRequest) OnHttpRequestHeaders(int, bool) types.Action {
 	if missing := l.matcher.Missing(); missing != nil {
 		l.vm.notices.sayOnce(logWarn, missingText(missing))
 	}
-	l.metrics.matched(applied, exempt)
-	effect := decide.Continue
+	if exempt != nil {
+		l.metrics.batch.Inc(l.metrics.rules[exempt.ID][answer.Exempt])
+	}
+	for i := range applied {
+		if a := &applied[i]; a.Limits == nil && !a.Rule.Reports { // an unlimited tier
+			l.metrics.batch.Inc(l.metrics.rules[a.Rule.ID][answer.Allowed])
+		}
+	}
 	decides := q.Keep(applied)
 	if asking != rule.NotForQuota {
 		q.Reports(asking)
 		decides = true
 	}
 	if decides {
-		effect = l.worker.Arrive(q, l.now())
-	} else {
-		l.pass(q, len(applied) > 0, exempt)
+		if l.worker.Arrive(q, l.now()) == decide.Continue {
+			return types.ActionContinue
+		}
+		return types.ActionPause
 	}
-	if effect == decide.Continue {
-		return types.ActionContinue
-	}
-	return types.ActionPause
-}
 
-// returns reports whether a request that begins is the next pass of one that Envoy redirected: see
-// decide/redirect.go. Filter state proves it, as no client can set it; x-envoy-original-url proves nothing.
-// Nothing comes between the two passes, so otherwise the one that was redirected is over.
-func (l *limiter) returns(was, fresh *decide.Question) bool {
-	mark, _ := l.host.property(fresh.ContextID, l.mark)
-	if string(mark) == strconv.FormatUint(uint64(was.ContextID), 10) {
-		return true
-	}
-	l.metrics.batch.Touch() // what is in flight changes
-	l.worker.EndRedirected(l.now())
-	return false
-}
-
-// pass lets a request go on that no limit applies to: no rule does, or only rules
-// whose tier is unlimited.
-func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
+	// No limit applies: no rule does, or only rules whose tier is unlimited.
 	outcome, text := answer.None, l.texts[answer.None]
 	switch {
-	case unlimited:
+	case len(applied) > 0:
 		outcome, text = answer.Allowed, l.texts[answer.Allowed]
 	case exempt != nil:
 		outcome, text = answer.Exempt, exempt.Texts[answer.Exempt]
@@ -89,6 +86,7 @@ func (l *limiter) pass(q *decide.Question, unlimited bool, exempt *rule.Rule) {
 	if !l.metrics.batch.Pending() {
 		l.wake(l.now())
 	}
+	return types.ActionContinue
 }
 
 // OnHttpResponseHeaders adds the limit headers to the upstream's response.
@@ -97,10 +95,30 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	l.host.running(q.ContextID)
 	resp := l.response.of(q.ContextID)
 	limits, atMicros := l.worker.Responds(q, resp)
-	if xRateLimit, draft := l.answers.Shows(); len(limits) > 0 && (xRateLimit || draft) {
-		headers := l.answers.Headers(limits, l.told(atMicros), resp.limits(xRateLimit, draft))
-		l.host.setHeaders(q.ContextID, responseHeader, headers)
+	xRateLimit, draft := l.answers.Shows()
+	if len(limits) == 0 || !xRateLimit && !draft {
+		return types.ActionContinue
 	}
+
+	// The upstream's own limit headers stay if it rejected the request: its 429 is about those. Of each family
+	// one header is looked for, which an upstream cannot go without. Envoy says that it is absent for a sixth of
+	// what a value takes, such as the status.
+	var up answer.Upstream
+	if resp.status == unread || resp.status == 429 {
+		hasDraft := false
+		if xRateLimit {
+			_, up.XRateLimit = resp.Header("x-ratelimit-limit")
+		}
+		if draft {
+			up.Limit, hasDraft = resp.Header("ratelimit")
+		}
+		if (up.XRateLimit || hasDraft) && resp.Status() != 429 {
+			up = answer.Upstream{}
+		} else if hasDraft {
+			up.Policy, _ = resp.Header("ratelimit-policy")
+		}
+	}
+	l.host.setHeaders(q.ContextID, responseHeader, l.answers.Headers(limits, l.told(atMicros), up))
 	return types.ActionContinue
 }
 

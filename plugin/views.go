@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
@@ -82,30 +81,6 @@ func (v *responseView) Status() int64 {
 		v.status, _ = strconv.ParseInt(value, 10, 64)
 	}
 	return v.status
-}
-
-// limits returns the upstream's own limit headers if it rejected the request: its 429 is about those.
-// Of each family one header is looked for, which an upstream cannot go without. Envoy says that it is
-// absent for a sixth of what a value takes, such as the status.
-func (v *responseView) limits(xRateLimit, draft bool) (u answer.Upstream) {
-	if v.status != unread && v.status != 429 {
-		return u
-	}
-	if xRateLimit {
-		_, u.XRateLimit = v.Header("x-ratelimit-limit")
-	}
-	hasDraft := false
-	if draft {
-		u.Limit, hasDraft = v.Header("ratelimit")
-	}
-	switch {
-	case !u.XRateLimit && !hasDraft:
-	case v.Status() != 429:
-		return answer.Upstream{}
-	case hasDraft:
-		u.Policy, _ = v.Header("ratelimit-policy")
-	}
-	return u
 }
 
 // unanswered are the response flags of requests that no upstream has answered: no

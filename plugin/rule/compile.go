@@ -59,7 +59,16 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 		}
 		s.evaluated = nil
 		out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}
-		r.Settle = s.compileSettle(c.Settle)
+		if c.Settle != nil {
+			r.Settle = &Settle{Settle: c.Settle}
+			if expr := c.Settle.Expr; expr != "" {
+				// It has the value of a bool, and none of anything else.
+				r.Settle.keeps = s.responseToken("{true: true, false: false}[" + expr + "\n]")
+			}
+			if cost := c.Settle.Cost; cost != nil && amountText(&cost.Amount) != "" {
+				r.Settle.cost = s.responseToken(wrapped(amountText(&cost.Amount), config.NumberExpression))
+			}
+		}
 		out.key = s.compileKey(r, c.Key)
 		before := len(s.evaluated)
 		out.cost = s.compileAmount(&c.Cost)
@@ -134,7 +143,7 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 			}
 			l.pers[i] = s.compileKey(r, c.Per)
 		}
-		from := size{units: s.compileOptional(c.UnitsFrom), burst: s.compileOptional(c.BurstFrom)}
+		from := size{units: s.compileAmount(c.UnitsFrom), burst: s.compileAmount(c.BurstFrom)}
 		if c.Classes != nil {
 			from.classes = &classes{
 				Classes: c.Classes, source: s.compileComponent(r, &c.Classes.Source),
@@ -143,9 +152,32 @@ func (s *Set) compileLimits(r *Rule, list []config.Limit) *LimitSet {
 		}
 		l.sizes = append(l.sizes, from)
 		l.sized = l.sized || c.Calendar != nil || from != size{}
-		l.costs = append(l.costs, s.compileOptional(c.Cost))
+		l.costs = append(l.costs, s.compileAmount(c.Cost))
 	}
-	l.makeParts()
+
+	// The limits by parts: the rule's own first, then those that may pay for them, as the embedded store asks
+	// one list after the other.
+	all := make([]int, len(list))
+	for i := range all {
+		all[i] = i
+	}
+	guarantee, pool := l.Guarantee, l.Pool
+	switch {
+	case l.pers == nil:
+		l.Parts = []Part{{all, byTag}}
+		l.Memories = l.Parts
+	case l.Pays:
+		l.Parts = l.partsOf(l.partsOf(nil, all[:l.Own]), all[l.Own:])
+		l.Memories = []Part{{all, byAllValues}}
+	case guarantee >= 0: // whether the guarantee admits is asked first, see decide
+		others := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return i == guarantee })
+		l.Parts = l.partsOf([]Part{{[]int{guarantee}, guarantee}}, others)
+		others = slices.DeleteFunc(others, func(i int) bool { return i == pool })
+		l.Memories = l.partsOf([]Part{{[]int{guarantee, pool}, guarantee}}, others)
+	default:
+		l.Parts = l.partsOf(nil, all)
+		l.Memories = l.Parts
+	}
 	return l
 }
 
@@ -168,4 +200,58 @@ func (s *Set) headerColumn(name string) int {
 		s.cookieColumn = column
 	}
 	return column
+}
+
+// tiers is a compiled config.Tiers.
+type tiers struct {
+	source   component
+	values   []tier
+	fallback *tier // nil: without a tier the rule does not apply
+	unknown  *tier // of a source whose value is unknown
+}
+
+type tier struct {
+	value  string
+	limits *LimitSet // nil, or of no limits: unlimited
+}
+
+func (t *tier) isUnlimited() bool { return t.limits == nil || len(t.limits.Limits) == 0 }
+
+// named is the tier of a value, or nil.
+func (t *tiers) named(value string) *tier {
+	for i := range t.values {
+		if t.values[i].value == value {
+			return &t.values[i]
+		}
+	}
+	return nil
+}
+
+func (s *Set) compileTiers(r *Rule, of *config.Rule) *tiers {
+	c := of.Tiers
+	t := &tiers{source: s.compileComponent(r, &c.Source)}
+	for i := range c.Values {
+		v := &c.Values[i]
+		compiled := tier{value: v.Value}
+		if !v.Unlimited || r.HasTerms {
+			if compiled.limits = s.compileLimits(r, withOver(of, v.Limits)); compiled.limits != nil {
+				compiled.limits.Tier = v.Value
+			}
+		}
+		t.values = append(t.values, compiled)
+	}
+	if c.HasDefault {
+		t.fallback = t.named(c.Default)
+	}
+	// The default tier if it has limits, else the first that has; the default if none has.
+	t.unknown = t.fallback
+	for i := range t.values {
+		if t.unknown != nil && !t.unknown.isUnlimited() {
+			break
+		}
+		if !t.values[i].isUnlimited() {
+			t.unknown = &t.values[i]
+		}
+	}
+	return t
 }

@@ -2,7 +2,6 @@ package rule
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 )
@@ -121,32 +120,6 @@ func (d *Demand) Name(p *Part, memory *[]byte) (name []byte, applies bool) {
 	return *memory, true
 }
 
-// makeParts sorts the limits into parts: the rule's own first, then those that may pay for them, as
-// the embedded store asks one list after the other.
-func (l *LimitSet) makeParts() {
-	all := make([]int, len(l.Limits))
-	for i := range all {
-		all[i] = i
-	}
-	guarantee, pool := l.Guarantee, l.Pool
-	switch {
-	case l.pers == nil:
-		l.Parts = []Part{{all, byTag}}
-		l.Memories = l.Parts
-	case l.Pays:
-		l.Parts = l.partsOf(l.partsOf(nil, all[:l.Own]), all[l.Own:])
-		l.Memories = []Part{{all, byAllValues}}
-	case guarantee >= 0: // whether the guarantee admits is asked first, see decide
-		others := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return i == guarantee })
-		l.Parts = l.partsOf([]Part{{[]int{guarantee}, guarantee}}, others)
-		others = slices.DeleteFunc(others, func(i int) bool { return i == pool })
-		l.Memories = l.partsOf([]Part{{[]int{guarantee, pool}, guarantee}}, others)
-	default:
-		l.Parts = l.partsOf(nil, all)
-		l.Memories = l.Parts
-	}
-}
-
 // partsOf appends the parts of some limits.
 func (l *LimitSet) partsOf(parts []Part, limits []int) []Part {
 	var whole []int
@@ -168,7 +141,7 @@ func (l *LimitSet) partsOf(parts []Part, limits []int) []Part {
 
 // take fills in what the limits take of the request. ok is false if no limit applies.
 func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
-	a.Cost = m.amountOf(&c.cost, c.cost.max)
+	a.Cost = m.amountOf(c.cost, c.cost.max)
 	l := a.Limits
 	if l == nil {
 		return true
@@ -183,7 +156,31 @@ func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
 	}
 	a.Costs = m.costs[begin:len(m.costs):len(m.costs)]
 	if l.sized {
-		m.takeSizes(a)
+		// A burst of 0 counts as a limit of 0, and a class whose value is unknown as the lowest.
+		begin = len(m.sizes)
+		for i, from := range l.sizes {
+			limit := l.Limits[i].Limit
+			if from.units != nil {
+				limit.Units = m.amountOf(from.units, from.units.fallback)
+			}
+			if from.burst != nil {
+				if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
+					limit.Units = 0
+				}
+			}
+			limit.Fit()
+			size := algo.Size{Units: limit.Units, Burst: limit.Burst}
+			if c := from.classes; c != nil {
+				size.Ceiling = c.other
+				if r := m.valueOf(&c.source); r.state.isUnknown() {
+					size.Ceiling = c.lowest
+				} else if percent := c.Of(r.value); percent > 0 && r.state == present {
+					size.Ceiling = percent
+				}
+			}
+			m.sizes = append(m.sizes, size)
+		}
+		a.Sizes = m.sizes[begin:len(m.sizes):len(m.sizes)]
 	}
 	if l.pers == nil {
 		return true
@@ -208,33 +205,4 @@ func (m *Matcher) take(c *compiled, a *Applied) (ok bool) {
 	}
 	a.Values = m.tags[begin:len(m.tags):len(m.tags)]
 	return ok
-}
-
-// takeSizes fills in the units and bursts that come with the request. A burst of 0 counts as a limit of 0, and
-// a class whose value is unknown as the lowest.
-func (m *Matcher) takeSizes(a *Applied) {
-	begin := len(m.sizes)
-	for i, from := range a.Limits.sizes {
-		limit := a.Limits.Limits[i].Limit
-		if from.units != nil {
-			limit.Units = m.amountOf(from.units, from.units.fallback)
-		}
-		if from.burst != nil {
-			if limit.Burst = m.amountOf(from.burst, from.burst.fallback); limit.Burst == 0 {
-				limit.Units = 0
-			}
-		}
-		limit.Fit()
-		size := algo.Size{Units: limit.Units, Burst: limit.Burst}
-		if c := from.classes; c != nil {
-			size.Ceiling = c.other
-			if r := m.valueOf(&c.source); r.state.isUnknown() {
-				size.Ceiling = c.lowest
-			} else if percent := c.Of(r.value); percent > 0 && r.state == present {
-				size.Ceiling = percent
-			}
-		}
-		m.sizes = append(m.sizes, size)
-	}
-	a.Sizes = m.sizes[begin:len(m.sizes):len(m.sizes)]
 }

@@ -54,8 +54,22 @@ func (m *Matcher) partOf(column int) (written []byte, ok bool) {
 		m.written = append(m.written, marks[r.state]...)
 	case !m.afford(len(r.value) * units):
 		m.written = append(m.written, marks[tooLong]...)
+	case c.Hash && len(r.value) > maxDigestedBytes:
+		m.written = m.hashed(m.written, c, r.value)
 	case c.Hash:
-		m.written = m.appendHashed(m.written, c, r.value)
+		if m.digested == nil {
+			m.digested = make([]digested, maxDigested)
+		}
+		place := uint32(len(r.value))
+		for i := range len(r.value) {
+			place = (place ^ uint32(r.value[i])) * 0x01000193 // FNV-1a; who makes values collide has them hashed anew
+		}
+		d := &m.digested[place>>16%maxDigested]
+		if d.of != c || text.View(d.value) != r.value {
+			d.of, d.value = c, append(d.value[:0], r.value...)
+			d.digits = m.hashed(d.digits[:0], c, r.value)
+		}
+		m.written = append(m.written, d.digits...)
 	default: // so that no other value, nor the digest of any, is written the same
 		value := r.value
 		digest := len(value) == hashDigits || len(value) == digestDigits
@@ -138,27 +152,7 @@ type digested struct {
 	digits []byte
 }
 
-// appendHashed appends the digits that stand for a value of a hashed component.
-func (m *Matcher) appendHashed(dst []byte, c *component, value string) []byte {
-	if len(value) > maxDigestedBytes {
-		return m.hashed(dst, c, value)
-	}
-	if m.digested == nil {
-		m.digested = make([]digested, maxDigested)
-	}
-	place := uint32(len(value))
-	for i := range len(value) {
-		place = (place ^ uint32(value[i])) * 0x01000193 // FNV-1a; who makes values collide has them hashed anew
-	}
-	d := &m.digested[place>>16%maxDigested]
-	if d.of != c || text.View(d.value) != value {
-		d.of, d.value = c, append(d.value[:0], value...)
-		d.digits = m.hashed(d.digits[:0], c, value)
-	}
-	return append(dst, d.digits...)
-}
-
-// hashed appends these digits anew.
+// hashed appends the digits that stand for a value of a hashed component.
 func (m *Matcher) hashed(dst []byte, c *component, value string) []byte {
 	if !c.Keyed {
 		return m.appendDigest(dst, text.Bytes(value), hashDigits)

@@ -22,12 +22,10 @@ type match struct {
 
 // condition compares one text of a request.
 type condition struct {
-	of      subject
-	source  component // ofNamed only
-	plain   bool      // of the path: unknown unless it is written as it is read
-	op      config.MatchOp
-	value   string
-	present bool             // Present only: whether the text must be there
+	of     subject
+	source component // ofNamed only
+	plain  bool      // of the path: unknown unless it is written as it is read
+	config.StringMatch
 	pattern *pattern.Pattern // Contains and Regex only
 }
 
@@ -50,31 +48,34 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) match {
 		s.addressSlot = s.attributeColumn(sourceAddress)
 	}
 	if c.Path != nil {
-		m.conditions = append(m.conditions, conditionOf(condition{of: ofPath, plain: exempt}, c.Path))
+		m.conditions = append(m.conditions, condition{of: ofPath, plain: exempt, StringMatch: *c.Path})
 	}
 	if c.Host != nil {
-		host := conditionOf(condition{of: ofHost}, c.Host)
-		if c.Host.Op == config.Exact {
-			host.value = string(appendHost(nil, c.Host.Value))
+		host := condition{of: ofHost, StringMatch: *c.Host}
+		if host.Op == config.Exact {
+			host.Value = string(appendHost(nil, host.Value))
 		}
 		m.conditions = append(m.conditions, host)
 	}
-	m.conditions = s.compileNamed(m.conditions, config.FromHeader, c.Headers)
-	m.conditions = s.compileNamed(m.conditions, config.FromQuery, c.Query)
-	m.conditions = s.compileNamed(m.conditions, config.FromCookie, c.Cookies)
+	for _, source := range []config.Source{config.FromHeader, config.FromQuery, config.FromCookie} {
+		for _, named := range c.Named(source) {
+			from := s.compileComponent(nil, &config.Component{Source: source, Name: named.Name})
+			m.conditions = append(m.conditions, condition{of: ofNamed, source: from, StringMatch: named.Match})
+		}
+	}
 	for i := range m.conditions {
-		switch c := &m.conditions[i]; c.op {
+		switch c := &m.conditions[i]; c.Op {
 		case config.Contains:
-			c.pattern = pattern.Literal(c.value)
+			c.pattern = pattern.Literal(c.Value)
 		case config.Regex: // conditions that look for the same one share it
-			if s.patterns[c.value] == nil {
-				compiled, err := pattern.Compile(c.value)
+			if s.patterns[c.Value] == nil {
+				compiled, err := pattern.Compile(c.Value)
 				if err != nil {
 					s.fail(err)
 				}
-				s.patterns[c.value] = compiled
+				s.patterns[c.Value] = compiled
 			}
-			c.pattern = s.patterns[c.value]
+			c.pattern = s.patterns[c.Value]
 		}
 	}
 	m.expression = s.expressionColumn(c.Expr, config.BoolExpression)
@@ -82,19 +83,6 @@ func (s *Set) compileMatch(c *config.Match, exempt bool) match {
 		m.not = append(m.not, s.compileMatch(&c.Not[i], exempt))
 	}
 	return m
-}
-
-func (s *Set) compileNamed(list []condition, source config.Source, all []config.NamedMatch) []condition {
-	for i := range all {
-		from := s.compileComponent(nil, &config.Component{Source: source, Name: all[i].Name})
-		list = append(list, conditionOf(condition{of: ofNamed, source: from}, &all[i].Match))
-	}
-	return list
-}
-
-func conditionOf(c condition, sm *config.StringMatch) condition {
-	c.op, c.value, c.present = sm.Op, sm.Value, sm.Present
-	return c
 }
 
 // matches reports whether a match holds for the request. What costs least is looked
@@ -156,7 +144,7 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 	switch c.of {
 	case ofPath:
 		r = m.pathOf()
-		if c.plain && c.op != config.Present && r.state == present && !m.plainPath {
+		if c.plain && c.Op != config.Present && r.state == present && !m.plainPath {
 			return pattern.Unknown
 		}
 	case ofHost:
@@ -167,18 +155,18 @@ func (m *Matcher) meets(c *condition) pattern.Result {
 		}
 	}
 	switch {
-	case c.op == config.Present:
-		return pattern.Is(c.present == (r.state != absent))
+	case c.Op == config.Present:
+		return pattern.Is(c.Present == (r.state != absent))
 	case r.state == absent:
 		return pattern.No
 	case r.state.isUnknown():
 		return pattern.Unknown
-	case c.op == config.Exact:
-		return pattern.Is(r.value == c.value)
-	case c.op == config.Prefix:
-		return pattern.Is(strings.HasPrefix(r.value, c.value))
-	case c.op == config.Suffix:
-		return pattern.Is(strings.HasSuffix(r.value, c.value))
+	case c.Op == config.Exact:
+		return pattern.Is(r.value == c.Value)
+	case c.Op == config.Prefix:
+		return pattern.Is(strings.HasPrefix(r.value, c.Value))
+	case c.Op == config.Suffix:
+		return pattern.Is(strings.HasSuffix(r.value, c.Value))
 	}
 	var found pattern.Result
 	found, m.patternUnits = m.machine.Match(c.pattern, r.value, m.patternUnits)

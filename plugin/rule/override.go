@@ -12,22 +12,12 @@ import (
 
 // Tier is the limit set of a tier that a rule has by that name; nil if it has none.
 func (s *Set) Tier(r ID, name string) *LimitSet {
-	t := s.compiledOf(r).tiers
+	t := s.compiled[r].tiers
 	if t == nil {
 		return nil
 	}
 	if named := t.named(name); named != nil {
 		return named.limits
-	}
-	return nil
-}
-
-// compiledOf is the compiled form of a rule.
-func (s *Set) compiledOf(r ID) *compiled {
-	for i := range s.compiled {
-		if s.compiled[i].rule.ID == r {
-			return &s.compiled[i]
-		}
 	}
 	return nil
 }
@@ -52,7 +42,7 @@ func (m *Matcher) readAhead(columns []int) Ahead {
 // evaluated now. The result, without a tag, is valid until m's next Apply.
 func (s *Set) ApplyAs(req Request, m *Matcher, limits *LimitSet, ahead Ahead) Applied {
 	m.reset(s, req)
-	c := s.compiledOf(limits.Rule.ID)
+	c := &s.compiled[limits.Rule.ID]
 	for i := range ahead {
 		m.values[c.ahead[i]] = ahead[i]
 	}

@@ -29,7 +29,7 @@ type Set struct {
 	evaluated   []int // columns of the expressions of the rule that is being compiled
 	err         error // the first that compiling has met
 
-	compiled []compiled // of the rules that Apply asks, in order
+	compiled []compiled // parallel to Rules
 	quota    *quota     // nil: callers cannot read what they have left
 
 	// OverHeaders are the names that some Over sets, in the spelling of config.SameHeader: no
@@ -127,7 +127,7 @@ type compiled struct {
 	match     match
 	key       []int  // columns of Set.components
 	tagPrefix string // "<rule>|", escaped
-	cost      amount
+	cost      *amount
 	limits    *LimitSet // nil if there are tiers
 	tiers     *tiers
 	// ahead are the columns of the expressions that the cost and any tier evaluate; nil of a rule whose

@@ -50,25 +50,6 @@ type Worth struct {
 // Missing is a value that a response does not have.
 const Missing = -1
 
-// compileSettle compiles c, nil for nil.
-func (s *Set) compileSettle(c *config.Settle) *Settle {
-	if c == nil {
-		return nil
-	}
-	settle := &Settle{Settle: c}
-	if c.Expr != "" {
-		// It has the value of a bool, and none of anything else.
-		settle.keeps = s.responseToken("{true: true, false: false}[" + c.Expr + "\n]")
-	}
-	if c.Cost == nil {
-		return settle
-	}
-	if expr := amountText(&c.Cost.Amount); expr != "" {
-		settle.cost = s.responseToken(wrapped(expr, config.NumberExpression))
-	}
-	return settle
-}
-
 // responseToken compiles a text that is evaluated on a response. Its value is not cached.
 func (s *Set) responseToken(text string) *uint32 {
 	column := s.textColumn(text)

@@ -40,7 +40,19 @@ type Limit struct {
 
 // NewLabel prepares a limit. No client sees those of a silent rule.
 func NewLabel(l *config.Limit, silent bool) Label {
-	item, json := quote(l.Name), jsontext.AppendString(nil, l.Name)
+	// A String of RFC 9651, section 3.3.3. Bytes that it cannot hold are percent-encoded.
+	quoted := []byte{'"'}
+	for i := range len(l.Name) {
+		switch c := l.Name[i]; {
+		case c == '"' || c == '\\':
+			quoted = append(quoted, '\\', c)
+		case c < ' ' || c > '~':
+			quoted = text.AppendEscape(quoted, c)
+		default:
+			quoted = append(quoted, c)
+		}
+	}
+	item, json := string(append(quoted, '"')), jsontext.AppendString(nil, l.Name)
 	unit := cmp.Or(l.Unit, requests)
 	if !l.Algorithm.HasWindow() {
 		unit = "concurrent-requests"
@@ -135,22 +147,4 @@ func seconds(micros int64) int64 {
 		s++
 	}
 	return s
-}
-
-// quote writes a String of RFC 9651, section 3.3.3. Bytes that it cannot hold
-// are percent-encoded.
-func quote(s string) string {
-	b := make([]byte, 0, len(s)+2)
-	b = append(b, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < ' ' || c > '~':
-			b = text.AppendEscape(b, c)
-		default:
-			b = append(b, c)
-		}
-	}
-	return string(append(b, '"'))
 }

@@ -96,9 +96,25 @@ func (t *Table[K, V]) Oldest() *V {
 func (t *Table[K, V]) Put(of K, tag []byte) (value *V, fresh bool) {
 	hash := t.key.Sum(tag)
 	i := t.find(of, tag, hash)
-	fresh = i == none
-	if fresh {
-		i = t.place(of, tag, hash)
+	if fresh = i == none; fresh {
+		if i = t.used; int(i) == t.size { // the oldest one leaves its place
+			i = t.oldest
+			t.unlink(i)
+			at := t.bucket(t.at(i).hash) // it leaves its bucket, too
+			for *at != i {
+				at = &t.at(*at).chain
+			}
+			*at = t.at(i).chain
+		} else {
+			t.used++
+			if int(i>>chunkShift) == len(t.chunks) { // else there is memory from before Clear
+				t.chunks = append(t.chunks, make([]entry[K, V], min(chunkLen, t.size-int(i))))
+			}
+		}
+		e, head := t.at(i), t.bucket(hash)
+		e.of, e.tag = of, append(e.tag[:0], tag...)
+		e.hash, e.chain = hash, *head
+		*head = i
 	} else {
 		t.unlink(i)
 	}
@@ -119,30 +135,6 @@ func (t *Table[K, V]) find(of K, tag []byte, hash uint64) int32 {
 
 //go:inline
 func (t *Table[K, V]) bucket(hash uint64) *int32 { return &t.buckets[hash&uint64(len(t.buckets)-1)] }
-
-// place finds room for an identity: a new entry, or the oldest one's.
-func (t *Table[K, V]) place(of K, tag []byte, hash uint64) int32 {
-	i := t.used
-	if int(i) == t.size {
-		i = t.oldest
-		t.unlink(i)
-		at := t.bucket(t.at(i).hash) // it leaves its bucket, too
-		for *at != i {
-			at = &t.at(*at).chain
-		}
-		*at = t.at(i).chain
-	} else {
-		t.used++
-		if int(i>>chunkShift) == len(t.chunks) { // else there is memory from before Clear
-			t.chunks = append(t.chunks, make([]entry[K, V], min(chunkLen, t.size-int(i))))
-		}
-	}
-	e, head := t.at(i), t.bucket(hash)
-	e.of, e.tag = of, append(e.tag[:0], tag...)
-	e.hash, e.chain = hash, *head
-	*head = i
-	return i
-}
 
 // unlink takes an entry out of the order of use.
 //

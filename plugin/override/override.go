@@ -57,8 +57,17 @@ func Parse(value string) (o Override) {
 	case value == "block":
 		return Override{Kind: Block}
 	case value[0] == 'x':
-		if thousandths := factor(value[1:]); thousandths > 0 {
-			return Override{Kind: Factor, Factor: thousandths}
+		whole, part, dotted := strings.Cut(value[1:], ".")
+		factor, ok := digits(whole, wholeDigits)
+		thousandths := int64(0)
+		if ok && dotted {
+			thousandths, ok = digits(part, partDigits)
+		}
+		for range partDigits - len(part) {
+			thousandths *= 10
+		}
+		if factor = factor*algo.NoFactor + thousandths; ok && 0 < factor && factor <= algo.MaxFactor {
+			return Override{Kind: Factor, Factor: factor}
 		}
 	}
 	if name, ok := strings.CutPrefix(value, TierPrefix); ok && name != "" {
@@ -75,30 +84,6 @@ const (
 	wholeDigits = 4
 	partDigits  = 3
 )
-
-// factor reads a factor, in thousandths; 0 if it is none.
-func factor(s string) int64 {
-	whole, part, dotted := strings.Cut(s, ".")
-	n, ok := digits(whole, wholeDigits)
-	if !ok {
-		return 0
-	}
-	n *= algo.NoFactor
-	if dotted {
-		thousandths, ok := digits(part, partDigits)
-		if !ok {
-			return 0
-		}
-		for range partDigits - len(part) {
-			thousandths *= 10
-		}
-		n += thousandths
-	}
-	if n > algo.MaxFactor {
-		return 0
-	}
-	return n
-}
 
 // digits reads 1 to most digits, and nothing else.
 func digits(s string, most int) (n int64, ok bool) {

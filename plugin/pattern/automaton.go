@@ -30,27 +30,6 @@ type automaton struct {
 	table   []uint16 // a row for each state; a cell is where the next row begins
 }
 
-// run steps through at most limit bytes. It is Unknown if they do not suffice, or
-// at a byte that is not ASCII.
-func (a *automaton) run(value string, limit int) (found Result, read int) {
-	table, row := a.table, uint(0)
-	for i := range min(len(value), limit) {
-		c := value[i]
-		if c >= utf8.RuneSelf {
-			return Unknown, i
-		}
-		next := table[row+uint(a.classes[c])]
-		if next >= rejects {
-			return Is(next == accepts), i + 1
-		}
-		row = uint(next)
-	}
-	if limit < len(value) {
-		return Unknown, limit
-	}
-	return Is(table[int(row)+a.width-1] == accepts), len(value)
-}
-
 // build makes the automaton of p, or none if it would be too large.
 func (a *automaton) build(p *Pattern) {
 	// The ASCII characters of one class are the same to all instructions and assertions.

@@ -141,3 +141,45 @@ func (s *simulation) step(p *Pattern, r rune) {
 		}
 	}
 }
+
+// inst is a syntax.Inst in the form in which it is soonest looked at.
+type inst struct {
+	op    op
+	out   uint32
+	arg   uint32                     // opAlt: the other way; opAssert: a syntax.EmptyOp
+	ascii [utf8.RuneSelf / 32]uint32 // opRune: a bit for each character it takes
+	from  *syntax.Inst
+}
+
+// op is the kind of an instruction.
+type op uint8
+
+const (
+	opPass   op = iota // on to out
+	opRune             // waits for a rune
+	opAlt              // on to out and to arg
+	opAssert           // on to out if the position is as arg says
+	opMatch
+	opFail
+)
+
+// add adds the ASCII characters of a range.
+func (in *inst) add(low, high rune) {
+	for r := low; r <= high && r < utf8.RuneSelf; r++ {
+		in.ascii[r/32] |= 1 << (r % 32)
+	}
+}
+
+// takes reports whether the instruction, which waits for a rune, takes this one.
+func (in *inst) takes(r rune) bool {
+	if r < utf8.RuneSelf {
+		return in.ascii[r/32]>>(r%32)&1 == 1
+	}
+	switch in.from.Op {
+	case syntax.InstRune1:
+		return r == in.from.Rune[0]
+	case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+		return true
+	}
+	return in.from.MatchRune(r)
+}

@@ -98,17 +98,11 @@ func newLimiter(v *vm, id uint32, cfg *config.Config, exprs *expressions) (*limi
 		l.stream.storeVitals(vitals{evictedKeys: redis.Unknown}, 0)
 	}
 	l.conn = l.worker.Connect(l.stream, redis.Options{
-		KeyPrefix:     cfg.Redis.KeyPrefix,
-		Username:      cfg.Redis.Username,
-		Password:      password,
-		Database:      cfg.Redis.Database,
-		TimeoutMicros: cfg.Redis.TimeoutMicros,
-		MaxPending:    cfg.Failure.MaxPending,
-		Breaker:       cfg.Failure.Breaker,
-		Cluster:       cfg.Redis.Cluster,
-		Overrides:     cfg.UsesOverrides(),
-		Seed:          h.Uint64(),
-		MaxAgeMicros:  cfg.Redis.MaxStreamAgeMicros,
+		Cluster: cluster, KeyPrefix: cfg.Redis.KeyPrefix, Database: cfg.Redis.Database,
+		Username: cfg.Redis.Username, Password: password,
+		TimeoutMicros: cfg.Redis.TimeoutMicros, MaxAgeMicros: cfg.Redis.MaxStreamAgeMicros,
+		MaxPending: cfg.Failure.MaxPending, Breaker: cfg.Failure.Breaker,
+		Overrides: cfg.UsesOverrides(), Seed: h.Uint64(),
 	})
 	return l, nil
 }

@@ -58,18 +58,11 @@ func NewLabel(l *config.Limit, silent bool) Label {
 		unit = "concurrent-requests"
 	}
 	return Label{
-		Name:     l.Name,
-		Capacity: l.Capacity(),
-		limit:    &l.Limit,
-		slots:    !l.Algorithm.HasWindow(),
-
-		restoreMicros: l.RestoreMicros(),
-		silent:        silent,
-		unit:          unit,
-
-		item:   item,
-		member: string(appendMember(nil, item, unit, &l.Limit, l.RestoreMicros())),
-		json:   string(json[1 : len(json)-1]),
+		Name: l.Name, Capacity: l.Capacity(),
+		limit: &l.Limit, slots: !l.Algorithm.HasWindow(), restoreMicros: l.RestoreMicros(),
+		silent: silent, unit: unit,
+		item: item, member: string(appendMember(nil, item, unit, &l.Limit, l.RestoreMicros())),
+		json: string(json[1 : len(json)-1]),
 	}
 }
 
@@ -79,11 +72,9 @@ const requests = "requests"
 // in so many microseconds.
 func appendMember(dst []byte, item, unit string, l *algo.Limit, restoreMicros int64) []byte {
 	dst = append(dst, item...)
-	dst = append(dst, ";q="...)
-	dst = strconv.AppendInt(dst, l.Room(), 10)
+	dst = strconv.AppendInt(append(dst, ";q="...), l.Room(), 10)
 	if l.Algorithm.HasWindow() {
-		dst = append(dst, ";w="...)
-		dst = strconv.AppendInt(dst, max(1, seconds(restoreMicros)), 10)
+		dst = strconv.AppendInt(append(dst, ";w="...), max(1, seconds(restoreMicros)), 10)
 	}
 	if unit == requests { // the default of the field
 		return dst

@@ -76,15 +76,12 @@ func (r *Rejection) AppendState(dst []byte) []byte {
 		dst = jsontext.AppendString(dst, l.Label.Name)
 		wait, values = l.Decision.RetryAfterMicros, l.Values
 	}
-	dst = append(dst, `,"identity":`...)
-	dst = jsontext.AppendString(dst, r.Identity)
+	dst = jsontext.AppendString(append(dst, `,"identity":`...), r.Identity)
 	if len(values) > 0 {
-		dst = append(dst, `,"per":`...)
-		dst = jsontext.AppendString(dst, text.View(values))
+		dst = jsontext.AppendString(append(dst, `,"per":`...), text.View(values))
 	}
 	if wait != algo.Never {
-		dst = append(dst, `,"retry_after":`...)
-		dst = strconv.AppendInt(dst, max(1, seconds(wait)), 10)
+		dst = strconv.AppendInt(append(dst, `,"retry_after":`...), max(1, seconds(wait)), 10)
 	}
 	return append(dst, '}')
 }
@@ -241,8 +238,7 @@ func (w *Writer) addDetail(r *Rejection, retrySeconds int64, json bool) {
 			return
 		}
 	}
-	w.buf = append(w.buf, "Retry after "...)
-	w.buf = strconv.AppendInt(w.buf, retrySeconds, 10)
+	w.buf = strconv.AppendInt(append(w.buf, "Retry after "...), retrySeconds, 10)
 	if retrySeconds == 1 {
 		w.buf = append(w.buf, " second."...)
 	} else {

@@ -56,15 +56,11 @@ func (w *Writer) Report(r *Report) Reply {
 		l := &r.Limits[i]
 		w.buf = append(w.buf, `{"name":"`...)
 		w.buf = append(w.buf, l.Label.json...)
-		w.buf = append(w.buf, `","limit":`...)
-		w.buf = strconv.AppendInt(w.buf, l.capacity(), 10)
-		w.buf = append(w.buf, `,"remaining":`...)
-		w.buf = strconv.AppendInt(w.buf, l.Decision.Remaining, 10)
-		w.buf = append(w.buf, `,"reset":`...)
-		w.buf = strconv.AppendInt(w.buf, seconds(l.Decision.ResetAfterMicros), 10)
+		w.buf = strconv.AppendInt(append(w.buf, `","limit":`...), l.capacity(), 10)
+		w.buf = strconv.AppendInt(append(w.buf, `,"remaining":`...), l.Decision.Remaining, 10)
+		w.buf = strconv.AppendInt(append(w.buf, `,"reset":`...), seconds(l.Decision.ResetAfterMicros), 10)
 		if !l.Label.slots { // a limit on what is in flight has no window
-			w.buf = append(w.buf, `,"window":`...)
-			w.buf = strconv.AppendInt(w.buf, max(1, seconds(l.restoreMicros())), 10)
+			w.buf = strconv.AppendInt(append(w.buf, `,"window":`...), max(1, seconds(l.restoreMicros())), 10)
 		}
 		w.buf = append(w.buf, `,"unit":"`...)
 		w.buf = append(w.buf, l.Label.unit...)

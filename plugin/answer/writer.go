@@ -111,11 +111,9 @@ func (w *Writer) addDraft(limits []Limit, nowMicros, retrySeconds int64, up Upst
 		}
 		separate = w.separate(separate)
 		w.buf = append(w.buf, l.Label.item...)
-		w.buf = append(w.buf, ";r="...)
-		w.buf = strconv.AppendInt(w.buf, l.Decision.Remaining, 10)
+		w.buf = strconv.AppendInt(append(w.buf, ";r="...), l.Decision.Remaining, 10)
 		if t := l.effectiveSeconds(nowMicros, retrySeconds); t > 0 {
-			w.buf = append(w.buf, ";t="...)
-			w.buf = strconv.AppendInt(w.buf, t, 10)
+			w.buf = strconv.AppendInt(append(w.buf, ";t="...), t, 10)
 		}
 	}
 	w.addFrom("ratelimit", start)

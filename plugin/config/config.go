@@ -132,17 +132,15 @@ func (c *Config) TakeHashSecret(environment func(name string) (value string, ok 
 	}
 	value, ok := environment(c.HashSecretEnv)
 	value = strings.TrimRight(value, "\r\n")
-	problem := ""
-	switch {
-	case !ok:
-		problem = `there is no environment variable ` + quoted(c.HashSecretEnv) +
-			` (name it in host_env_keys of vm_config.environment_variables)`
-	case len(value) < minSecretBytes:
-		problem = message.Sprintf(`the environment variable %s has %d bytes (want a random secret of at least %d)`,
-			quoted(c.HashSecretEnv), len(value), minSecretBytes)
-	default:
+	if ok && len(value) >= minSecretBytes {
 		c.HashSecret = value
 		return nil
+	}
+	problem := `there is no environment variable ` + quoted(c.HashSecretEnv) +
+		` (name it in host_env_keys of vm_config.environment_variables)`
+	if ok {
+		problem = message.Sprintf(`the environment variable %s has %d bytes (want a random secret of at least %d)`,
+			quoted(c.HashSecretEnv), len(value), minSecretBytes)
 	}
 	return Mistakes{{Path: "hash_secret_env", Problem: problem}}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -233,18 +234,14 @@ func (a *Amount) read(o object) {
 
 // readSource reads where an amount comes from.
 func (a *Amount) readSource(o object) {
-	name, v, ok := o.choice()
-	if !ok {
-		return
-	}
-	switch Source(placeOf(sourceFields, name)) {
-	case FromHeader:
+	switch name, v, _ := o.choice(); name {
+	case "header":
 		a.Header, _ = v.readHeaderName()
-	case FromExpr:
+	case "expr":
 		a.Expr = readExpression(v, NumberExpression)
-	case FromMetadata:
+	case "metadata":
 		a.Metadata = readAttributePath(v)
-	case FromProperty:
+	case "property":
 		a.Property = readAttributePath(v)
 	}
 }
@@ -277,19 +274,11 @@ func readCost(o object) Amount {
 	return c
 }
 
-// costOf is a request's cost for a limit: the limit's own, or the rule's.
-func (s scope) costOf(limit *Limit) *Amount {
-	if limit.Cost != nil {
-		return limit.Cost
-	}
-	return &s.rule.Cost
-}
-
 // checkCost reports a constant cost that the limit can never admit. The largest cost
 // that a header may ask for can be above the capacity: such a request is rejected. A
 // limit of 0 is meant to reject every cost.
 func (s scope) checkCost(d *draftLimit) {
-	cost, capacity := s.costOf(&d.Limit), d.Capacity()
+	cost, capacity := cmp.Or(d.Cost, &s.rule.Cost), d.Capacity()
 	what := "the capacity"
 	if d.Classes != nil && capacity > 0 {
 		lowest := d.Limit.Limit
@@ -330,7 +319,7 @@ func (s scope) readLease(d *draftLimit, several bool) {
 		fields.mistake(`"ttl" %q is above the window %q (want at most that)`,
 			algo.FormatDuration(d.Lease.TTLMicros), d.Window)
 	}
-	cost, why := s.costOf(&d.Limit), ""
+	cost, why := cmp.Or(d.Cost, &s.rule.Cost), ""
 	switch {
 	case several:
 		why = "the rule has several limits, which only Redis can decide together"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -32,22 +33,15 @@ func (v value) readName() (string, bool) {
 // isToken reports whether s is a token (RFC 9110 section 5.6.2), as methods,
 // header names and cookie names are.
 func isToken(s string) bool {
-	for i := range len(s) {
-		if !text.IsToken(s[i]) {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r > '~' || !text.IsToken(byte(r)) })
 }
 
 // isWord reports whether s is ASCII letters, digits and some other bytes alone.
 func isWord(s, others string) bool {
-	for _, c := range []byte(s) {
-		if !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		c := byte(min(r, '~'+1))
+		return !text.IsAlpha(c) && !text.IsDigit(c) && strings.IndexByte(others, c) < 0
+	})
 }
 
 // instead says how to get at the value of a pseudo header.
@@ -60,19 +54,16 @@ var instead = map[string]string{
 
 // checkHeaderName reports a name that no header can have.
 func (v value) checkHeaderName(name string) bool {
-	switch {
-	case strings.HasPrefix(name, ":"):
-		remedy, ok := instead[strings.ToLower(name)]
-		if !ok {
-			remedy = "want the name of an ordinary header"
-		}
+	if strings.HasPrefix(name, ":") {
+		remedy := cmp.Or(instead[strings.ToLower(name)], "want the name of an ordinary header")
 		v.mistake("%s is a pseudo header (%s)", quoted(name), remedy)
 		return false
-	case !isToken(name) || len(name) > maxNameBytes:
-		v.mistake(`%s is not a header name (want one such as "x-api-key")`, quoted(name))
-		return false
 	}
-	return true
+	if isToken(name) && len(name) <= maxNameBytes {
+		return true
+	}
+	v.mistake(`%s is not a header name (want one such as "x-api-key")`, quoted(name))
+	return false
 }
 
 // checkCookieName reports a name that no cookie can have.

@@ -73,11 +73,8 @@ func readHeaderFields(fields []entry, same, wrong func(name string) string) (hea
 // checkHeaderValue reports control characters. With a line break a value could
 // end its header (RFC 9110 section 5.5).
 func (v value) checkHeaderValue(text string) {
-	for _, c := range []byte(text) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			v.mistake("%s holds a control character (want none)", v.shown())
-			return
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		v.mistake("%s holds a control character (want none)", v.shown())
 	}
 }
 

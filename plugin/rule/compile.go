@@ -44,18 +44,11 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			continue
 		}
 		r := &Rule{
-			Name:     c.Name,
-			ID:       ID(len(s.Rules)),
-			Enforced: c.Mode == config.Enforce,
-			Failure:  c.Failure,
-			Exempt:   c.Exempt,
-			Texts:    answer.NewTexts(c.Name),
-			Terms:    TermsOf(c),
-			HasTerms: c.Overrides || c.Penalty != nil,
-			Excuses:  c.Over != nil && len(c.Over.Limits) == 0,
-			Over:     c.Over,
-			Response: c.Response,
-			Silent:   c.Silent,
+			Name: c.Name, ID: ID(len(s.Rules)), Texts: answer.NewTexts(c.Name),
+			Enforced: c.Mode == config.Enforce, Failure: c.Failure, Exempt: c.Exempt,
+			Terms: TermsOf(c), HasTerms: c.Overrides || c.Penalty != nil,
+			Over: c.Over, Excuses: c.Over != nil && len(c.Over.Limits) == 0,
+			Response: c.Response, Silent: c.Silent,
 		}
 		s.evaluated = nil
 		out := compiled{rule: r, match: s.compileMatch(&c.Match, c.Exempt), tagPrefix: TagPrefix(c.Name)}

@@ -36,11 +36,10 @@ type limiter struct {
 	idle    []*httpRequest // that have ended, to use again
 	mark    string         // filter state of requests that Envoy redirects
 
-	view     requestView
-	response responseView
-	matcher  rule.Matcher
-	headers  []byte // scratch
-	state    []byte // scratch
+	view           requestView
+	response       responseView
+	matcher        rule.Matcher
+	headers, state []byte // scratch
 
 	rejectedState bool           // rejections are told in filter state
 	untried       *config.Config // Redis is tried with the first request; nil: it was, or there is none

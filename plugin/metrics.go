@@ -196,8 +196,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 
 // OverrideIgnored implements decide.Recorder.
 func (m *metrics) OverrideIgnored(tag []byte) {
-	m.line = append(m.line[:0], "sluice: the override of "...)
-	m.line = jsontext.AppendString(m.line, text.View(tag))
+	m.line = jsontext.AppendString(append(m.line[:0], "sluice: the override of "...), text.View(tag))
 	m.line = append(m.line, ` is not valid and is ignored (want block, free, a factor from x0.001 to x1000, `+
 		`tier:NAME with a tier of the rule, or limits:LIMIT=N with limits of the tier in force)`...)
 	m.host.logLine(logWarn, text.View(m.line))

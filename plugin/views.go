@@ -11,10 +11,9 @@ import (
 
 // requestView is a request as rules read it.
 type requestView struct {
-	host  host
-	id    uint32 // of the request's context
-	path  []byte // scratch
-	token []byte // scratch
+	host        host
+	id          uint32 // of the request's context
+	path, token []byte // scratch
 }
 
 // of makes the view that of a request.
@@ -87,23 +86,17 @@ func (v *responseView) Status() int64 {
 // route, no host, refused, reset, timeout, overload
 // (https://github.com/envoyproxy/envoy/blob/main/envoy/stream_info/stream_info.h,
 // CoreResponseFlag; the attribute has bit n for flag n).
-const unanswered = 1<<1 | // NoHealthyUpstream
-	1<<2 | // UpstreamRequestTimeout
-	1<<3 | // LocalReset
-	1<<4 | // UpstreamRemoteReset
-	1<<5 | // UpstreamConnectionFailure
-	1<<6 | // UpstreamConnectionTermination
-	1<<7 | // UpstreamOverflow
-	1<<8 | // NoRouteFound
-	1<<16 | // StreamIdleTimeout
-	1<<19 | // UpstreamMaxStreamDurationReached
-	1<<22 | // DurationTimeout
-	1<<23 | // UpstreamProtocolError
-	1<<24 | // NoClusterFound
-	1<<25 | // OverloadManager
-	1<<26 | // DnsResolutionFailed
-	1<<27 | // DropOverLoad
-	1<<29 // UnconditionalDropOverload
+//
+//	1  NoHealthyUpstream             16  StreamIdleTimeout
+//	2  UpstreamRequestTimeout        19  UpstreamMaxStreamDurationReached
+//	3  LocalReset                    22  DurationTimeout
+//	4  UpstreamRemoteReset           23  UpstreamProtocolError
+//	5  UpstreamConnectionFailure     24  NoClusterFound
+//	6  UpstreamConnectionTermination 25  OverloadManager
+//	7  UpstreamOverflow              26  DnsResolutionFailed
+//	8  NoRouteFound                  27  DropOverLoad
+//	                                 29  UnconditionalDropOverload
+const unanswered = 0xff<<1 | 1<<16 | 1<<19 | 0x3f<<22 | 1<<29
 
 // Unanswered implements rule.Response. An upstream's answer may also have such a flag: that of a
 // retry that Envoy did not make because of overload.

@@ -106,16 +106,13 @@ func (c *Config) read(o object) {
 			*named[place] = true
 		}
 	}
-	c.Headers.ResetUnix = o.is("reset")
-	c.RetryJitterPercent = o.number("retry_jitter")
+	c.Headers.ResetUnix, c.RetryJitterPercent = o.is("reset"), o.number("retry_jitter")
 	if o.has("top_offenders") {
 		top := o.object("top_offenders")
 		c.TopOffenders = &TopOffenders{Size: top.number("size"), IntervalMicros: top.number("interval")}
 	}
-	c.RejectedState = o.is("rejected_state")
-	c.EnvoyRateLimited = o.is("envoy_ratelimited")
-	c.DenyCacheSize = o.object("deny_cache").number("size")
-	c.Mode = Mode(o.number("mode"))
+	c.RejectedState, c.EnvoyRateLimited = o.is("rejected_state"), o.is("envoy_ratelimited")
+	c.DenyCacheSize, c.Mode = o.object("deny_cache").number("size"), Mode(o.number("mode"))
 	c.HashSecretEnv = o.variable("hash_secret_env", "SLUICE_HASH_SECRET")
 
 	for _, element := range o.list("rules") {

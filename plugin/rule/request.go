@@ -50,18 +50,14 @@ type Matcher struct {
 	hash                   *sha256.Hash
 	digested               []digested // over all requests
 
-	cookieBuf []byte
-	pathBuf   []byte
-	hostBuf   []byte
-	methodBuf []byte
-	value     []byte // the component being read
-	written   []byte // the parts
-	digest    []byte
-	tags      []byte
-	costs     []int64
-	sizes     []algo.Size
-	applied   []Applied
-	ahead     []reading
+	cookieBuf, pathBuf, hostBuf, methodBuf []byte
+	value                                  []byte // the component being read
+	written                                []byte // the parts
+	digest, tags                           []byte
+	costs                                  []int64
+	sizes                                  []algo.Size
+	applied                                []Applied
+	ahead                                  []reading
 }
 
 // reading is something of a request, which is read at most once.

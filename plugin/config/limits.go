@@ -107,7 +107,8 @@ func (s scope) readLimit(o object, several bool) *draftLimit {
 		unit, ok := v.readText()
 		lower := unit == strings.ToLower(unit) && isWord(unit, "-")
 		if ok && !(unit != "" && len(unit) <= most && text.IsAlpha(unit[0]) && lower) {
-			v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`, v.shown(), most)
+			v.mistake(`%s is not a unit (want lower case letters, digits and "-", such as "tokens", at most %d)`,
+				v.shown(), most)
 		}
 		if unit != "requests" {
 			d.Unit = unit

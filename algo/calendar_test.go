@@ -3,7 +3,6 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,28 +168,6 @@ func TestCalendarRefund(t *testing.T) {
 		if got, _, err := l.parse(l.decide(client, tc.later, 0)); err != nil || got[0].Remaining != tc.want {
 			t.Errorf("%s, Lua: %+v, %v, want %d remaining", tc.name, got, err, tc.want)
 		}
-	}
-}
-
-// TestMostCalendars: as many of them as a plan may have fit into a script.
-func TestMostCalendars(t *testing.T) {
-	t.Parallel()
-	var limits []Limit
-	for i := range MaxLimits {
-		l := hours()
-		l.CalendarID = fmt.Sprint("day:", i)
-		limits = append(limits, l)
-	}
-	l := newLuaPlan(t, startRedis(t), mustPlan(t, limits...), "most")
-	out, allowed, err := l.parse(l.decide(l.client, epoch, 3))
-	if err != nil || !allowed {
-		t.Fatal(allowed, err)
-	}
-	want := Decision{
-		Allowed: true, Remaining: 7, ResetAfterMicros: 3600e6, BeginsMicros: epoch, EndsMicros: epoch + 3600e6,
-	}
-	if !slices.Equal(out, slices.Repeat([]Decision{want}, MaxLimits)) {
-		t.Errorf("%+v", out)
 	}
 }
 

@@ -4,21 +4,25 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // buckets are the algorithms that share their arithmetic.
 var buckets = []Algorithm{TokenBucket, LeakyBucket, GCRA}
 
-// changes are those of a bucket's size between two requests, with a pause in us.
-var changes = []struct {
+// change is one of a bucket's size between two requests, with a pause in us.
+type change struct {
 	name                                 string
 	before                               Size
 	charged, pause                       int64
 	after                                Size
 	cost                                 int64
 	wantRemaining, wantRetry, wantBefore int64
-}{
+}
+
+var changes = []change{
 	{"a raised rate", Size{Units: 10, Burst: 600}, 600, 0, Size{Units: 600, Burst: 600}, 1, 0, 0.1e6, 60e6},
 	{"a lowered rate", Size{Units: 600, Burst: 600}, 60, 0, Size{Units: 60, Burst: 600}, 541, 540, 1e6, 60e6},
 	{"a raised limit", Size{Units: 10}, 10, 0, Size{Units: 100}, 91, 90, 0.6e6, 6e6},
@@ -35,33 +39,53 @@ var changes = []struct {
 	{"to 0", Size{Units: 10}, 5, 0, Size{}, 1, 0, Never, 0},
 }
 
+// stepChanges are those of a bucket that is refilled in steps, 10 s after a step of a minute.
+var stepChanges = []change{
+	{"a raised limit goes on with the units", Size{Units: 10}, 10, 0, Size{Units: 100}, 91, 90, 50e6, 50e6},
+	{"a lowered limit holds its own capacity at most", Size{Units: 1000}, 1000, 0, Size{Units: 10}, 1, 0, 50e6, 50e6},
+	{
+		"its own steps bring them back",
+		Size{Units: 600, Burst: 600},
+		60, 60e6,
+		Size{Units: 20, Burst: 600},
+		570, 560, 50e6, 110e6,
+	},
+	{"a lowered burst", Size{Units: 10, Burst: 100}, 100, 0, Size{Units: 10, Burst: 5}, 1, 0, 50e6, 50e6},
+	{"to 0", Size{Units: 10}, 5, 0, Size{Units: 0}, 1, 0, Never, 0},
+	{"within a step nothing comes", Size{Units: 10}, 10, 49_999_999, Size{Units: 10}, 1, 0, 1, 1},
+	{"with the step all comes", Size{Units: 10}, 10, 50e6, Size{Units: 10}, 11, 10, Never, 0},
+}
+
 // TestChangedBucketGoesOnInUnits: what a bucket has in use are units, whatever
 // limit and burst the next request has.
 func TestChangedBucketGoesOnInUnits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	const window = 60e6
-	for _, c := range changes {
-		for _, a := range buckets {
-			t.Run(c.name+"/"+a.String(), func(t *testing.T) {
-				t.Parallel()
-				plain := mustPlan(t, Limit{Algorithm: a, Units: c.before.Units, Burst: c.before.Burst, WindowMicros: window})
-				l := newLuaPlan(t, client, plain, t.Name())
-				_, allowed, err := l.parse(l.decide(client, epoch, c.charged))
-				testenv.SameError(t, "the charge", err, nil)
-				testenv.Same(t, "that the charge is allowed", allowed, true)
-				var ok bool
-				if l.Plan, ok = plain.Sized(new(Plan), []Size{c.after}); !ok {
-					t.Fatal("the size is out of bounds")
-				}
-				out, _, err := l.parse(l.decide(client, epoch+c.pause, c.cost))
-				testenv.SameError(t, "the request", err, nil)
-				testenv.Same(t, "what remains", out[0].Remaining, c.wantRemaining)
-				testenv.Same(t, "the wait", out[0].RetryAfterMicros, c.wantRetry)
-				testenv.Same(t, "the reset before", out[0].ResetBeforeMicros, c.wantBefore)
-			})
+	for _, a := range buckets {
+		for _, c := range changes {
+			c.goesOn(t, client, Limit{Algorithm: a}, epoch)
 		}
 	}
+	for _, c := range stepChanges {
+		c.goesOn(t, client, Limit{Algorithm: TokenBucket, Steps: true}, epoch+10e6)
+	}
+}
+
+func (c *change) goesOn(t *testing.T, client *redis.Client, limit Limit, at int64) {
+	t.Helper()
+	what := fmt.Sprintf("%s/%s, in steps: %v: ", c.name, limit.Algorithm, limit.Steps)
+	limit.Units, limit.Burst, limit.WindowMicros = c.before.Units, c.before.Burst, 60e6
+	plain := mustPlan(t, limit)
+	l := newLuaPlan(t, client, plain, what)
+	_, allowed, err := l.parse(l.decide(client, at, c.charged))
+	testenv.SameError(t, what+"the charge", err, nil)
+	testenv.Same(t, what+"that the charge is allowed", allowed, true)
+	l.Plan, _ = plain.Sized(new(Plan), []Size{c.after})
+	out, _, err := l.parse(l.decide(client, at+c.pause, c.cost))
+	testenv.SameError(t, what+"the request", err, nil)
+	testenv.Same(t, what+"what remains", out[0].Remaining, c.wantRemaining)
+	testenv.Same(t, what+"the wait", out[0].RetryAfterMicros, c.wantRetry)
+	testenv.Same(t, what+"the reset before", out[0].ResetBeforeMicros, c.wantBefore)
 }
 
 // TestRefundAfterAChange gives back the units that were charged, not their time.

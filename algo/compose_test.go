@@ -94,14 +94,12 @@ func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
 func TestMostLimits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for start, first := range everyLimit() {
+	every := append(everyLimit(), hours())
+	for start, first := range every {
 		var same, mixed []Limit
 		for i := range MaxLimits {
-			first.WindowMicros += 1e6 * max(first.SubWindows, 1)
-			same = append(same, first)
-			next := everyLimit()[(start+i)%len(everyLimit())]
-			next.WindowMicros += int64(i) * 1e6 * max(next.SubWindows, 1)
-			mixed = append(mixed, next)
+			same = append(same, another(first, i))
+			mixed = append(mixed, another(every[(start+i)%len(every)], i))
 		}
 		for _, limits := range [][]Limit{same, mixed, same[:maxPacked], mixed[:maxPacked]} {
 			mostWithTerms(t, client, limits)
@@ -120,7 +118,7 @@ func TestMostLimits(t *testing.T) {
 				t.Errorf("%d keys of %+v left after the refund", n, limits)
 			}
 		}
-		if _, err := NewPlan(append(same, everyLimit()[(start+1)%len(everyLimit())])); err == nil {
+		if _, err := NewPlan(append(same, tenInASecond)); err == nil {
 			t.Errorf("a plan of %d limits", MaxLimits+1)
 		}
 	}

@@ -161,58 +161,6 @@ func TestSlotGarbage(t *testing.T) {
 	}
 }
 
-// TestSlotsUnderLua54 replays random requests and releases under Lua 5.4.
-func TestSlotsUnderLua54(t *testing.T) {
-	t.Parallel()
-	l, r := newLua54(t), newRandom(54)
-	for n := range 20 {
-		plain, key := mustPlan(t, r.limit(Concurrency)), fmt.Sprintf("rl:{%d}:concurrency", n)
-		limit, states, out := plain.Limits()[0], make([]State, 1), make([]Decision, 1)
-		now := epoch + r.Int64N(1e15)
-		for nonce := range int64(60) {
-			now += r.step(&limit, out[0], now)
-			costs, lua := []int64{r.cost(limit.Units)}, luaPlan{Plan: plain, nonce: nonce}
-			plain.Rebase(states, now)
-			plain.DecideAs(nonce, states, now, costs, out)
-			want := out[0]
-			l.call(plain.Script(), now, []string{key}, lua.arguments(costs), func(values []int64) {
-				got := make([]Decision, 1)
-				if _, _, err := plain.ParseReply(values, got); err != nil || got[0] != want {
-					t.Errorf("%+v, cost %d at %d: %+v, %v; want %+v", limit, costs, now, got, err, want)
-				}
-			})
-			if charged := want.Allowed && costs[0] > 0; charged && r.oneIn(2) {
-				plain.RefundAs(nonce, states, now, now, costs)
-				l.call(plain.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
-					if !slices.Equal(values, []int64{0}) {
-						t.Errorf("a release answers %v", values)
-					}
-				})
-			}
-			if r.oneIn(5) {
-				plain.Renew(states, now, nonce+1000, 2)
-				l.call(RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
-			}
-		}
-	}
-	l.run(t)
-}
-
-// TestDeniedSlotsWriteNothing but for what has ended.
-func TestDeniedSlotsWriteNothing(t *testing.T) {
-	t.Parallel()
-	l := newLuaPlan(t, startRedis(t), mustPlan(t, slotLimit(3)), "denied")
-	for step, cost := range []int64{4, 2, 2, 1, 1, 0} {
-		l.nonce++
-		before := l.snapshot(t)
-		_, allowed, err := l.parse(l.decide(l.client, epoch, cost))
-		testenv.OK(t, err)
-		if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
-			t.Errorf("step %d, cost %d: allowed %v, and the key changed: %v", step, cost, allowed, wrote)
-		}
-	}
-}
-
 // TestOneSlotIsOneEntry: an operator sees with ZCARD what is in flight.
 func TestOneSlotIsOneEntry(t *testing.T) {
 	t.Parallel()

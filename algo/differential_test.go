@@ -31,95 +31,70 @@ func stepsPerAlgorithm(t *testing.T) int {
 // stepsPerPlan is how long one random plan is replayed.
 const stepsPerPlan = 150
 
-// TestDifferential replays random sequences of one limit on both twins.
+// TestDifferential replays random sequences on both twins: of one limit, of buckets of which workers take
+// batches, and of several limits in one call, perhaps with a guarantee and its pool, or with limits that pay
+// for others.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
+	type family struct {
+		name string
+		seed uint64
+		draw func(r random) []Limit
+	}
+	families := []family{
+		{"several", 7, func(r random) []Limit {
+			return r.several(2+r.IntN(5), func(*Limit, int) bool { return true })
+		}},
+		{"guarantee", 72, func(r random) []Limit {
+			return r.withPair(r.several(r.IntN(3), func(l *Limit, _ int) bool { return !l.Queue }))
+		}},
+		{"over", 73, func(r random) []Limit { // sometimes so many that their numbers are not packed
+			own, others := 1+r.IntN(4), 1+r.IntN(3)
+			if r.oneIn(10) {
+				others = 8
+			}
+			return r.several(own+others, func(l *Limit, place int) bool {
+				l.Over = place >= own
+				return !l.Queue
+			})
+		}},
+	}
 	for _, a := range Algorithms() {
-		t.Run(a.String(), func(t *testing.T) {
+		families = append(families, family{a.String(), uint64(a), func(r random) []Limit {
+			return []Limit{r.classed(r.limit(a))}
+		}})
+		if a.HasBurst() {
+			families = append(families, family{"batches-" + a.String(), 100 + uint64(a), func(r random) []Limit {
+				return []Limit{r.lent(a)}
+			}})
+		}
+	}
+	for _, f := range families {
+		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRandom(uint64(a))
+			client := client
+			if f.name == "several" { // and with sorted sets in Redis' encoding for large ones
+				client = startRedis(t)
+				testenv.OK(t, client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err())
+			}
+			r := newRandom(f.seed)
 			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-				replay(t, client, r, fmt.Sprintf("%s-%d", a, i), []Limit{r.classed(r.limit(a))})
+				replay(t, client, r, fmt.Sprintf("%s-%d", f.name, i), f.draw(r))
 			}
 		})
 	}
 }
 
-// TestDifferentialOfBatches does so of buckets of which workers take batches.
-func TestDifferentialOfBatches(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t)
-	for _, a := range []Algorithm{TokenBucket, LeakyBucket, GCRA} {
-		t.Run(a.String(), func(t *testing.T) {
-			t.Parallel()
-			r := newRandom(100 + uint64(a))
-			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-				replay(t, client, r, fmt.Sprintf("batches-%s-%d", a, i), []Limit{r.lent(a)})
-			}
-		})
-	}
-}
-
-// TestDifferentialSeveralLimits does the same with two to six limits in one
-// call, of all algorithms, and with sorted sets in Redis' encoding for large ones.
-// https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/memory-optimization/
-func TestDifferentialSeveralLimits(t *testing.T) {
-	t.Parallel()
-	client, r := startRedis(t), newRandom(7)
-	testenv.OK(t, client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err())
+// several draws so many limits of any algorithms that a plan may have together and that fit.
+func (r random) several(n int, fits func(l *Limit, place int) bool) (limits []Limit) {
 	all := Algorithms()
-	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-		var limits []Limit
-		for range 2 + r.IntN(5) {
-			l := r.classed(r.limit(all[r.IntN(len(all))]))
-			if _, err := NewPlan(append(limits, l)); err == nil {
-				limits = append(limits, l)
-			}
-		}
-		replay(t, client, r, fmt.Sprintf("several-%d", i), limits)
-	}
-}
-
-// TestDifferentialGuarantee does the same with a guarantee and its pool, perhaps among others.
-func TestDifferentialGuarantee(t *testing.T) {
-	t.Parallel()
-	client, r := startRedis(t), newRandom(72)
-	all := Algorithms()
-	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-		var limits []Limit
-		for range r.IntN(3) {
-			l := r.classed(r.limit(all[r.IntN(len(all))]))
-			if _, err := NewPlan(append(limits, l)); err == nil && !l.Queue {
-				limits = append(limits, l)
-			}
-		}
-		replay(t, client, r, fmt.Sprintf("guarantee-%d", i), r.withPair(limits))
-	}
-}
-
-// TestDifferentialOver does the same with limits that may pay for others.
-func TestDifferentialOver(t *testing.T) {
-	t.Parallel()
-	client, r := startRedis(t), newRandom(73)
-	all := Algorithms()
-	for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-		limits := r.withOver(all)
-		replay(t, client, r, fmt.Sprintf("over-%d", i), limits)
-	}
-}
-
-// withOver draws one to four limits of a rule, and one to three that may pay for them; sometimes so
-// many that their numbers are not packed.
-func (r random) withOver(all []Algorithm) (limits []Limit) {
-	own, others := 1+r.IntN(4), 1+r.IntN(3)
-	if r.oneIn(10) {
-		others = 8
-	}
-	for len(limits) < own+others {
+	for len(limits) < n {
 		l := r.classed(r.limit(all[r.IntN(len(all))]))
-		l.Over = len(limits) >= own
-		if _, err := NewPlan(append(limits, l)); err == nil && !l.Queue {
+		if !fits(&l, len(limits)) {
+			continue
+		}
+		if _, err := NewPlan(append(limits, l)); err == nil {
 			limits = append(limits, l)
 		}
 	}

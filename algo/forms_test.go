@@ -1,7 +1,6 @@
 package algo
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -99,59 +98,6 @@ func checkForm(t *testing.T, name string, p *Plan, remaining, retry int64) {
 		t.Fatalf("%s of %+v: %v leaves %d, want %d", name, p.limits, values, out[0].Remaining, remaining)
 	case out[0].RetryAfterMicros != retry:
 		t.Fatalf("%s of %+v: %v waits %d, want %d", name, p.limits, values, out[0].RetryAfterMicros, retry)
-	}
-}
-
-// TestShortForms holds that each short reply is read as what it says by those plans whose
-// scripts can give it, and refused by all others.
-func TestShortForms(t *testing.T) {
-	t.Parallel()
-	overrides, penalty := Terms{Overrides: true}, Terms{Penalty: threeStrikes}
-	for _, tc := range []struct {
-		name   string
-		terms  Terms
-		limits []Limit
-		values []int64
-		want   Ruling
-		err    error
-	}{
-		{"free", overrides, []Limit{slotsOfTwo}, []int64{9, -1, 0}, Ruling{AtMicros: 9, Allowed: true, By: ByFree}, nil},
-		{"block", overrides, []Limit{slotsOfTwo}, []int64{9, -2, 5}, Ruling{AtMicros: 9, By: ByBlock, LeftMicros: 5}, nil},
-		{
-			"endless", overrides,
-			[]Limit{slotsOfTwo},
-			[]int64{9, -2, -1},
-			Ruling{AtMicros: 9, By: ByBlock, LeftMicros: -1},
-			nil,
-		},
-		{"penalty", penalty, []Limit{slotsOfTwo}, []int64{9, -3, 5}, Ruling{AtMicros: 9, By: ByPenalty, LeftMicros: 5}, nil},
-		{"unlimited", overrides, nil, []int64{9, -4, 1}, Ruling{AtMicros: 9, Allowed: true, Ignored: true}, nil},
-		{"unlimited, a penalty", penalty, nil, []int64{9, -4, 0}, Ruling{AtMicros: 9, Allowed: true}, nil},
-		{
-			"another override", overrides,
-			[]Limit{slotsOfTwo},
-			[]int64{9, -6, 5},
-			Ruling{AtMicros: 9, LeftMicros: 5},
-			ErrOtherOverride,
-		},
-		{"of no limits", overrides, nil, []int64{9, -6, -1}, Ruling{AtMicros: 9, LeftMicros: -1}, ErrOtherOverride},
-		{"penalty without one", overrides, []Limit{slotsOfTwo}, []int64{9, -3, 5}, Ruling{}, ErrReplyRange},
-		{"endless penalty", penalty, []Limit{slotsOfTwo}, []int64{9, -3, -1}, Ruling{}, ErrReplyRange},
-		{"block without overrides", penalty, []Limit{slotsOfTwo}, []int64{9, -2, 5}, Ruling{}, ErrReplyRange},
-		{"free without overrides", penalty, []Limit{slotsOfTwo}, []int64{9, -1, 0}, Ruling{}, ErrReplyRange},
-		{"unlimited, with limits", overrides, []Limit{slotsOfTwo}, []int64{9, -4, 0}, Ruling{}, ErrReplyRange},
-		{"override without overrides", penalty, []Limit{slotsOfTwo}, []int64{9, -6, 5}, Ruling{}, ErrReplyRange},
-		{"unknown marker", overrides, []Limit{slotsOfTwo}, []int64{9, -5, 0}, Ruling{}, ErrReplyRange},
-		{"too short", overrides, []Limit{slotsOfTwo}, []int64{9, -1}, Ruling{}, ErrReplyLength},
-		{"too long", overrides, []Limit{slotsOfTwo}, []int64{9, -1, 0, 0}, Ruling{}, ErrReplyLength},
-		{"no terms", Terms{}, []Limit{slotsOfTwo}, []int64{9, -1, 0}, Ruling{}, ErrReplyRange},
-		{"a time that cannot be", overrides, []Limit{slotsOfTwo}, []int64{-9, -1, 0}, Ruling{}, ErrReplyRange},
-	} {
-		p := mustPlanWithTerms(t, tc.terms, tc.limits...)
-		r, err := p.ParseRuling(tc.values, make([]Decision, len(tc.limits)))
-		if r != tc.want || !errors.Is(err, tc.err) {
-			t.Errorf("%s: %+v, %v; want %+v, %v", tc.name, r, err, tc.want, tc.err)
-		}
 	}
 }
 

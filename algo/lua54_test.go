@@ -81,13 +81,14 @@ func (l *lua54) run(t *testing.T) {
 // change and clocks that jump, under Lua 5.4: the replies are those of the Go.
 func TestLua54(t *testing.T) {
 	t.Parallel()
-	for i, limit := range append(everyLimit(), hours(), lentLimit) {
+	for i, limit := range append(everyLimit(), hours(), lentLimit, slotsOfTwo) {
 		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
 			t.Parallel()
 			l, r := newLua54(t), newRandom(1200+uint64(i))
 			for n := range 20 {
 				other := r.limit(limit.Algorithm)
-				limit.Units, limit.WindowMicros = other.Units, other.WindowMicros*max(limit.SubWindows, 1)
+				limit.Units, limit.TTLMicros = other.Units, other.TTLMicros
+				limit.WindowMicros = other.WindowMicros * max(limit.SubWindows, 1)
 				if limit.validate() != nil {
 					continue
 				}
@@ -103,10 +104,10 @@ func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
 	states, out := make([]State, 1), make([]Decision, 1)
 	now, p := epoch+r.Int64N(1e15), plain
 	limit := plain.Limits()[0]
-	for range 60 {
+	for nonce := range int64(60) {
 		now += r.step(&limit, out[0], now)
 		if r.oneIn(20) {
-			now = max(now-r.span(1, 2*limit.WindowMicros), epoch)
+			now = max(now-r.span(1, 2*max(limit.WindowMicros, limit.TTLMicros)), epoch)
 		}
 		if r.oneIn(10) {
 			p, _ = plain.Sized(new(Plan), []Size{r.size(&limit)})
@@ -118,11 +119,15 @@ func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
 			states[0] = nil // the stand-in has dropped it, too
 		}
 		costs := []int64{r.cost(p.Limits()[0].Capacity())}
-		decide54(t, l, p, states, now, costs, key, out)
-		if out[0].Allowed && r.oneIn(4) {
+		lua := luaPlan{Plan: p, nonce: nonce}
+		lua.decide54(t, l, states, now, costs, key, out)
+		if limit.Algorithm == Concurrency && r.oneIn(5) {
+			plain.Renew(states, now, nonce+1000, 2)
+			l.call(RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
+		}
+		if out[0].Allowed && costs[0] > 0 && r.oneIn(4) {
 			p.Rebase(states, now)
-			p.Refund(states, now, now, costs)
-			lua := luaPlan{Plan: p}
+			p.RefundAs(nonce, states, now, now, costs)
 			l.call(p.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
 				if !slices.Equal(values, []int64{0}) {
 					t.Errorf("a refund answers %v", values)
@@ -132,14 +137,16 @@ func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
 	}
 }
 
-func decide54(t *testing.T, l *lua54, p *Plan, states []State, now int64, costs []int64, key string, out []Decision) {
+func (l *luaPlan) decide54(
+	t *testing.T, program *lua54, states []State, now int64, costs []int64, key string, out []Decision,
+) {
 	t.Helper()
-	p.Rebase(states, now)
-	wantAllowed, got := p.Decide(states, now, costs, out), make([]Decision, 1)
-	want, lua := out[0], luaPlan{Plan: p}
-	l.call(p.Script(), now, []string{key}, lua.arguments(costs), func(values []int64) {
-		at, allowed, err := p.ParseReply(values, got)
-		what := fmt.Sprintf("%+v, costs %d at %d", p.Limits(), costs, now)
+	l.Rebase(states, now)
+	wantAllowed, got := l.DecideAs(l.nonce, states, now, costs, out), make([]Decision, 1)
+	want := out[0]
+	program.call(l.Script(), now, []string{key}, l.arguments(costs), func(values []int64) {
+		at, allowed, err := l.ParseReply(values, got)
+		what := fmt.Sprintf("%+v, costs %d at %d", l.Limits(), costs, now)
 		testenv.SameError(t, what, err, nil)
 		testenv.Same(t, what+": the time in Lua 5.4", at, now)
 		testenv.Same(t, what+": that it is allowed", allowed, wantAllowed)

@@ -104,12 +104,13 @@ func (l *luaPlan) snapshot(t testing.TB) string {
 func TestDeniedWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for exhausted := range everyLimit() {
-		limits := everyLimit()
+	for exhausted := range len(everyLimit()) + 1 {
+		limits := append(everyLimit(), slotLimit(10))
 		limits[exhausted].Units = 3
 		l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(exhausted))
 		now := int64(epoch)
 		for step, cost := range []int64{4, 1, 3, 2, 0, 4} {
+			l.nonce++
 			before := l.snapshot(t)
 			_, allowed, err := l.parse(l.decide(client, now, cost))
 			testenv.OK(t, err)

@@ -92,54 +92,6 @@ func TestStepRestores(t *testing.T) {
 	}
 }
 
-// stepChanges are those of a limit between two requests, 10 s after a step of a minute.
-var stepChanges = []struct {
-	name          string
-	before        Size
-	charged       int64
-	pause         int64 // us
-	after         Size
-	cost          int64
-	wantRemaining int64
-	wantRetry     int64
-	wantBefore    int64
-}{
-	{"a raised limit goes on with the units", Size{Units: 10}, 10, 0, Size{Units: 100}, 91, 90, 50e6, 50e6},
-	{"a lowered limit holds its own capacity at most", Size{Units: 1000}, 1000, 0, Size{Units: 10}, 1, 0, 50e6, 50e6},
-	{
-		"its own steps bring them back",
-		Size{Units: 600, Burst: 600},
-		60, 60e6,
-		Size{Units: 20, Burst: 600},
-		570, 560, 50e6, 110e6,
-	},
-	{"a lowered burst", Size{Units: 10, Burst: 100}, 100, 0, Size{Units: 10, Burst: 5}, 1, 0, 50e6, 50e6},
-	{"to 0", Size{Units: 10}, 5, 0, Size{Units: 0}, 1, 0, Never, 0},
-	{"within a step nothing comes", Size{Units: 10}, 10, 49_999_999, Size{Units: 10}, 1, 0, 1, 1},
-	{"with the step all comes", Size{Units: 10}, 10, 50e6, Size{Units: 10}, 11, 10, Never, 0},
-}
-
-// TestChangedStepsGoOnInUnits: what is missing are units, whatever limit and burst the next request has.
-func TestChangedStepsGoOnInUnits(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t)
-	for _, c := range stepChanges {
-		plain := mustPlan(t, Limit{
-			Algorithm: TokenBucket, Units: c.before.Units, Burst: c.before.Burst, WindowMicros: 60e6, Steps: true,
-		})
-		l := newLuaPlan(t, client, plain, c.name)
-		_, allowed, err := l.parse(l.decide(client, epoch+10e6, c.charged))
-		testenv.SameError(t, c.name, err, nil)
-		testenv.Same(t, c.name+": that the charge is allowed", allowed, true)
-		l.Plan, _ = plain.Sized(new(Plan), []Size{c.after})
-		out, _, err := l.parse(l.decide(client, epoch+10e6+c.pause, c.cost))
-		testenv.SameError(t, c.name, err, nil)
-		testenv.Same(t, c.name+": what remains", out[0].Remaining, c.wantRemaining)
-		testenv.Same(t, c.name+": the wait", out[0].RetryAfterMicros, c.wantRetry)
-		testenv.Same(t, c.name+": the reset before", out[0].ResetBeforeMicros, c.wantBefore)
-	}
-}
-
 // stepSettlements are settlements of 4 units, charged 10 s after a step of a minute.
 var stepSettlements = []struct {
 	name          string

@@ -353,7 +353,11 @@ func TestParseRuling(t *testing.T) {
 	penalty := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, fivePerHour)
 	overrides := mustPlanWithTerms(t, Terms{Overrides: true}, fivePerHour)
 	none := mustPlanWithTerms(t, Terms{Overrides: true})
+	alone := mustPlanWithTerms(t, Terms{Penalty: threeStrikes})
 	plain := mustPlan(t, fivePerHour)
+	// What slots reply is as long as what has no limits to decide.
+	slots := mustPlanWithTerms(t, Terms{Overrides: true}, slotsOfTwo)
+	penalized := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, slotsOfTwo)
 	for _, tc := range []struct {
 		name   string
 		plan   *Plan
@@ -391,6 +395,18 @@ func TestParseRuling(t *testing.T) {
 		{"a life too large", both, []int64{7, -2, math.MaxInt64}, Ruling{}, ErrReplyRange},
 		{"time below 0", both, []int64{-1, -2, 1}, Ruling{}, ErrReplyRange},
 		{"too large a block", both, []int64{7, 0, 5, 5, 5, math.MaxInt64}, Ruling{}, ErrReplyRange},
+		{"unlimited, a penalty", alone, []int64{7, -4, 0}, Ruling{AtMicros: 7, Allowed: true}, nil},
+		{"free, of slots", slots, []int64{7, -1, 0}, Ruling{AtMicros: 7, Allowed: true, By: ByFree}, nil},
+		{"another override, of slots", slots, []int64{7, -6, 5}, Ruling{AtMicros: 7, LeftMicros: 5}, ErrOtherOverride},
+		{"a penalty without one", slots, []int64{7, -3, 5}, Ruling{}, ErrReplyRange},
+		{"unlimited, with limits", slots, []int64{7, -4, 0}, Ruling{}, ErrReplyRange},
+		{"free, cut", slots, []int64{7, -1}, Ruling{}, ErrReplyLength},
+		{"free, too long", slots, []int64{7, -1, 0, 0}, Ruling{}, ErrReplyLength},
+		{"penalized, of slots", penalized, []int64{7, -3, 5}, Ruling{AtMicros: 7, By: ByPenalty, LeftMicros: 5}, nil},
+		{"an endless penalty", penalized, []int64{7, -3, -1}, Ruling{}, ErrReplyRange},
+		{"a block without overrides", penalized, []int64{7, -2, 5}, Ruling{}, ErrReplyRange},
+		{"free without overrides", penalized, []int64{7, -1, 0}, Ruling{}, ErrReplyRange},
+		{"free without terms", mustPlan(t, slotsOfTwo), []int64{7, -1, 0}, Ruling{}, ErrReplyRange},
 		{"nothing", both, nil, Ruling{}, ErrReplyLength},
 		{"limits without terms", both, []int64{7, 4, 5, 0, 0}, Ruling{}, ErrReplyLength},
 		{"terms without limits", none, []int64{7, 0, 0, 0}, Ruling{}, ErrReplyLength},

@@ -11,7 +11,7 @@ import (
 // Gateway converts the BackendTrafficPolicies of Envoy Gateway that limit rates.
 // https://gateway.envoyproxy.io/docs/api/extension_types/#ratelimitspec
 func Gateway(file File) (Result, error) {
-	documents, err := parseNodes(file.Name, file.Text)
+	documents, err := parseNodes(file)
 	if err != nil {
 		return Result{}, err
 	}
@@ -62,10 +62,9 @@ func (c *converter) policy(n, limits node) {
 		c.report(Differs, limits.get("local"),
 			"a request is held to every rule that matches, there to the rule without clientSelectors only if no other does")
 	}
-	if n := n.get("spec", "mergeType"); n.ok() {
-		c.report(Missing, n, "mergeType: the limits of the Gateway's policy are not merged in: requests of this route are "+
-			"held to the limits of this file alone")
-	}
+	merged := n.get("spec", "mergeType")
+	c.reportIf(merged.ok(), Missing, merged, "mergeType: the limits of the Gateway's policy are not merged in: requests "+
+		"of this route are held to the limits of this file alone")
 	limits.get("type")
 	for i, rule := range rules.each() {
 		g.index, g.node, g.own = i, rule, shared && !rule.get("shared").flag(false)
@@ -115,10 +114,9 @@ func (g *gatewayRule) convert(selector node) {
 		limits = field{"limits_by", object{{"source", network}, {"values", object{{only, list}}}}}
 	}
 	asked, cost := g.node.get("cost"), any(nil) // nil for 1
-	if response := asked.get("response"); response.ok() {
-		g.report(Missing, response,
-			"a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
-	}
+	response := asked.get("response")
+	g.reportIf(response.ok(), Missing, response,
+		"a cost that comes with the response: requests cost what they cost on arrival (\"settle\" charges the true cost)")
 	request := asked.get("request")
 	request.get("from")
 	if n := request.get("number"); n.ok() {

@@ -12,7 +12,7 @@ const localType = "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLim
 // Local converts Envoy's local_ratelimit, in a file of Envoy or an EnvoyFilter of Istio.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/local_rate_limit_filter
 func Local(file File) (Result, error) {
-	documents, err := parseNodes(file.Name, file.Text)
+	documents, err := parseNodes(file)
 	if err != nil {
 		return Result{}, err
 	}
@@ -99,11 +99,12 @@ func localIn(n node) node {
 // patches converts an EnvoyFilter of Istio: each patch says where it goes.
 func (l *local) patches(document node) {
 	patches := document.get("spec", "configPatches").each()
-	if selector := document.get("spec", "workloadSelector"); selector.ok() && len(patches) > 0 {
-		l.report(Note, selector, "the limits are for these pods alone: give the configuration to them, not to all")
-	}
+	selector := document.get("spec", "workloadSelector")
+	l.reportIf(selector.ok() && len(patches) > 0, Note, selector,
+		"the limits are for these pods alone: give the configuration to them, not to all")
 	for _, p := range patches {
-		found := localIn(p.get("patch", "value"))
+		value := p.get("patch", "value")
+		found := localIn(value)
 		if !found.ok() {
 			continue
 		}
@@ -117,7 +118,6 @@ func (l *local) patches(document node) {
 		if match := when.match(); len(match) > 0 { // and both that of the filter's
 			l.taken = append(l.taken, match)
 		}
-		value := p.get("patch", "value")
 		limits := append(value.get("rate_limits").each(), value.get("route", "rate_limits").each()...)
 		if len(limits) == 0 {
 			limits = l.envoy.bare
@@ -186,9 +186,8 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 	}
 	l.headers = l.headers || strings.Contains(n.get("enable_x_ratelimit_headers").text(), "DRAFT")
 	l.lacks(n)
-	if stage := n.get("stage"); stage.ok() && stage.text() != "0" {
-		l.report(Missing, stage, "stage: rate_limits of all stages are looked at")
-	}
+	stage := n.get("stage")
+	l.reportIf(stage.ok() && stage.text() != "0", Missing, stage, "stage: rate_limits of all stages are looked at")
 	l.unread(n, "stat_prefix")
 }
 

@@ -45,8 +45,8 @@ func size(y *yaml.Node, counted int) int {
 }
 
 // parseNodes reads the documents of a file. What a ConfigMap holds counts as documents, too.
-func parseNodes(name string, text []byte) ([]node, error) {
-	return (&source{name: name, read: map[*yaml.Node]bool{}}).documents(text)
+func parseNodes(file File) ([]node, error) {
+	return (&source{name: file.Name, read: map[*yaml.Node]bool{}}).documents(file.Text)
 }
 
 func (s *source) documents(text []byte) (all []node, err error) {

@@ -25,11 +25,11 @@ const requestsRejected = "a rejected request consumes nothing of any limit, unde
 // RateLimit converts a file of envoyproxy/ratelimit and the rate_limits of
 // Envoy's routes.
 func RateLimit(serviceFile, envoyFile File) (Result, error) {
-	services, err := parseServices(serviceFile.Name, serviceFile.Text)
+	services, err := parseServices(serviceFile)
 	if err != nil {
 		return Result{}, err
 	}
-	documents, err := parseNodes(envoyFile.Name, envoyFile.Text)
+	documents, err := parseNodes(envoyFile)
 	if err != nil {
 		return Result{}, err
 	}

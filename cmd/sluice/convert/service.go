@@ -37,8 +37,8 @@ var seconds = map[string]int64{
 }
 
 // parseServices reads the files of the service: one, or those that a ConfigMap holds.
-func parseServices(name string, text []byte) (all []*service, err error) {
-	documents, err := parseNodes(name, text)
+func parseServices(file File) (all []*service, err error) {
+	documents, err := parseNodes(file)
 	if err != nil {
 		return nil, fmt.Errorf("not a file of envoyproxy/ratelimit: %w", err)
 	}

@@ -201,7 +201,7 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 		return "", true, err
 	}
 	t.makes = "part of an identity"
-	tag, err := t.Tag(given)
+	tag, _, err := t.Tag(given)
 	_, values, _ = strings.Cut(string(tag), "|")
 	return values, true, err
 }

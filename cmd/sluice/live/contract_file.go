@@ -175,7 +175,7 @@ func (f *ContractFile) fill(c *Contract, line *ContractLine) (err error) {
 	}
 	tag := t.TagOf(line.Identity)
 	if line.Identity == "" {
-		if tag, err = t.Tag(line.Values); err != nil {
+		if tag, _, err = t.Tag(line.Values); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func Of(cfg *config.Config, name, tier string, values []string) (*Identity, erro
 	if err != nil {
 		return nil, err
 	}
-	req, tag, err := t.request(values)
+	tag, req, err := t.Tag(values)
 	if err != nil {
 		return nil, err
 	}
@@ -171,14 +171,8 @@ func tagger(r *config.Rule, hashSecret string) (*Tagger, error) {
 	return &Tagger{Rule: r, makes: makes, prefix: rule.TagPrefix(r.Name), set: set}, err
 }
 
-// Tag is the tag of the identity that values make. It is good until the next call.
-func (t *Tagger) Tag(values []string) ([]byte, error) {
-	_, tag, err := t.request(values)
-	return tag, err
-}
-
-// request is a request that has the values, and its tag, which is good until the next call.
-func (t *Tagger) request(values []string) (req *explain.Request, tag []byte, err error) {
+// Tag is the tag of the identity that values make, good until the next call, and a request that has them.
+func (t *Tagger) Tag(values []string) (tag []byte, req *explain.Request, err error) {
 	if req, err = request(t.Rule, values); err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +180,7 @@ func (t *Tagger) request(values []string) (req *explain.Request, tag []byte, err
 	if len(applied) == 0 {
 		return nil, nil, fmt.Errorf("these values make no %s (want %s)", t.makes, wanted(valued(t.Rule.Key)))
 	}
-	return req, applied[0].Tag, nil
+	return applied[0].Tag, req, nil
 }
 
 // TagOf is the tag of an identity as Redis' keys show it.
@@ -203,7 +197,7 @@ func (t *Tagger) Values(identity string) (values []string) {
 			values = append(values, shown.Unescape(part, 0))
 		}
 	}
-	if tag, err := t.Tag(values); err != nil || string(tag) != t.prefix+identity {
+	if tag, _, err := t.Tag(values); err != nil || string(tag) != t.prefix+identity {
 		return nil
 	}
 	return values

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -63,14 +64,23 @@ func overrideCommand(c *console.Console) *cobra.Command {
 		"Override sets what a rule with \"overrides\": true reads for an identity. It is in\nforce on every Envoy within a "+
 			"second. Unblock removes it.", func() (string, error) {
 			switch {
-			case to != "" && f.tier+strings.Join(limits, "") == "":
+			case to != "" && f.tier == "" && limits == nil:
 				return to, nil
 			case f.tier != "" && to == "" && limits == nil:
 				return override.TierPrefix + f.tier, nil
-			case limits != nil && to+f.tier == "":
-				return NumbersSetting(limits)
+			case limits == nil || to+f.tier != "":
+				return "", errors.New("want one of --to, --tier and --limit")
 			}
-			return "", errors.New("want one of --to, --tier and --limit")
+			var list []byte
+			for _, limit := range limits { // its name is as it is: it may have "=" in it
+				at := strings.LastIndexByte(limit, '=')
+				if at < 1 {
+					return "", fmt.Errorf("--limit: %q is not a number for a limit (want LIMIT=UNITS or LIMIT=UNITS/BURST)", limit)
+				}
+				units, burst, _ := strings.Cut(limit[at+1:], "/")
+				list = override.AppendNumber(list, limit[:at], units, burst)
+			}
+			return override.NumbersPrefix + string(list), nil
 		})
 	command.Flags().StringVar(&to, "to", "", "block, free, or a factor such as x2 or x0.5")
 	command.Flags().StringArrayVar(&limits, "limit", nil,

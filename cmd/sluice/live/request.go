@@ -67,7 +67,8 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 	}
 	switch {
 	case by != nil && s.limiter.Config.Mode == config.Shadow:
-		found.Summary = "It would be admitted: the configuration is in shadow. " + by.rejected("Otherwise it would be rejected")
+		found.Summary = "It would be admitted: the configuration is in shadow. " +
+			by.rejected("Otherwise it would be rejected")
 	case by != nil:
 		found.Now, found.Summary = "rejected", by.rejected("It would be rejected")
 	case exempt != "" && none:

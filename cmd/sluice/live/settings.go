@@ -169,18 +169,3 @@ func CheckSetting(setting string, id *Identity) error {
 	}
 	return nil
 }
-
-// NumbersSetting is the setting of absolute numbers, each "LIMIT=UNITS" or "LIMIT=UNITS/BURST", with the
-// limit's policy name as it is: it may have "=" in it.
-func NumbersSetting(limits []string) (string, error) {
-	var list []byte
-	for _, limit := range limits {
-		at := strings.LastIndexByte(limit, '=')
-		if at < 1 {
-			return "", fmt.Errorf("--limit: %q is not a number for a limit (want LIMIT=UNITS or LIMIT=UNITS/BURST)", limit)
-		}
-		units, burst, _ := strings.Cut(limit[at+1:], "/")
-		list = override.AppendNumber(list, limit[:at], units, burst)
-	}
-	return override.NumbersPrefix + string(list), nil
-}

@@ -177,7 +177,9 @@ var (
 	wholeOutcome = regexp.MustCompile(`^(?:local:)?` + outcome.String() + `$`)
 )
 
-// getPasted prints the state of the identity that a rejection is about.
+// getPasted prints the state of the identity that a rejection is about, by its trace in a text, such as a line of a
+// log: its filter state, or its body. The rule is the one that the outcome before it names, or that has its limit,
+// or for a block the only one that can block.
 func (s *session) getPasted(ctx context.Context, pasted string, values []string) error {
 	if pasted == "-" {
 		text, err := s.Read(pasted)
@@ -186,25 +188,8 @@ func (s *session) getPasted(ctx context.Context, pasted string, values []string)
 		}
 		pasted = string(text)
 	}
-	name, identity, err := readPasted(s.limiter.Config, pasted)
-	if err != nil {
-		return console.Usage("--request: %w", err)
-	}
-	if identity != nil {
-		if len(values) > 0 {
-			return console.Usage("--request has the identity: leave out the values")
-		}
-		s.identity = identity
-	}
-	return s.getIdentity(ctx, append([]string{name}, values...))
-}
-
-// readPasted finds the trace of a rejected request in a text, such as a line of a log: its filter state, or its
-// body. The rule is the one that the outcome before it names, or that has its limit, or for a block the only one
-// that can block.
-func readPasted(cfg *config.Config, text string) (name string, identity *string, err error) {
-	before, _, _ := strings.Cut(text, "{")
-	object := []byte(text[len(before):])
+	before, _, _ := strings.Cut(pasted, "{")
+	object := []byte(pasted[len(before):])
 	var line map[string]any // if it is a line of JSON, in which filter state is a string
 	if json.NewDecoder(bytes.NewReader(object)).Decode(&line) == nil {
 		for _, field := range line {
@@ -221,16 +206,12 @@ func readPasted(cfg *config.Config, text string) (name string, identity *string,
 		Identity *string
 		Policies []string `json:"violated-policies"` // of problem details
 	}
-	err = json.NewDecoder(bytes.NewReader(object)).Decode(&found)
+	err := json.NewDecoder(bytes.NewReader(object)).Decode(&found)
 	if err != nil || found.Identity == nil && len(found.Policies) == 0 {
-		return "", nil, fmt.Errorf(`%q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
-			`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(text))
+		return console.Usage(`--request: %q is not what a rejection leaves (want {"limit":...,"identity":...} as `+
+			`%%FILTER_STATE(wasm.sluice.rejected:PLAIN)%% logs it, or the body of a 429)`, shown.Cell(pasted))
 	}
-	if m := outcome.FindStringSubmatch(before); m != nil {
-		return m[1], found.Identity, nil
-	}
-	limit := cmp.Or(found.Limit, append(found.Policies, "")[0])
-	var names []string
+	cfg, limit, names := s.limiter.Config, cmp.Or(found.Limit, append(found.Policies, "")[0]), []string(nil)
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		blocks := limit == "" && (r.Overrides || r.Penalty != nil)
@@ -241,13 +222,20 @@ func readPasted(cfg *config.Config, text string) (name string, identity *string,
 			names = append(names, r.Name)
 		}
 	}
-	switch {
-	case len(names) == 1:
-		return names[0], found.Identity, nil
-	case len(names) == 0 && limit != "":
-		return "", nil, fmt.Errorf("no rule of this configuration has a limit %q", limit)
+	if m := outcome.FindStringSubmatch(before); m != nil {
+		names = m[1:]
 	}
-	return "", nil, fmt.Errorf("it may be about any of the rules %q: give the rule and --identity", names)
+	switch {
+	case len(names) == 0 && limit != "":
+		return console.Usage("--request: no rule of this configuration has a limit %q", limit)
+	case len(names) != 1:
+		return console.Usage("--request: it may be about any of the rules %q: give the rule and --identity", names)
+	case found.Identity != nil && len(values) > 0:
+		return console.Usage("--request has the identity: leave out the values")
+	case found.Identity != nil:
+		s.identity = found.Identity
+	}
+	return s.getIdentity(ctx, append(names, values...))
 }
 
 // summary says in words when the identity may go again.

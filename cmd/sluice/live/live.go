@@ -57,6 +57,7 @@ type Flags struct {
 	per            []string
 }
 
+// Add adds them to a command, and takes their values from the environment, too.
 func (f *Flags) Add(c *console.Console, command *cobra.Command) {
 	f.Source.Flag(command)
 	set := command.Flags()

@@ -24,7 +24,7 @@ var budgets = []budget{
 	{dir: "plugin/config", lines: 2880, files: 15},
 	{dir: "plugin/decide", lines: 2960, files: 24},
 	{dir: "plugin/redis", lines: 2360, files: 17},
-	{dir: "cmd/sluice", lines: 10650},
+	{dir: "cmd/sluice", lines: 10630},
 	{dir: "cmd/demo", lines: 155},
 	{dir: "cmd/luabench", lines: 645},
 	{dir: "cmd/zones", lines: 235},

@@ -1,21 +1,10 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -141,39 +130,18 @@ func TestMissingPassword(t *testing.T) {
 	})
 }
 
-// certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
-func certificate(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.OK(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	testenv.OK(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	testenv.OK(t, err)
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		testenv.OK(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
-}
-
 // TestTLS: Envoy's transport socket encrypts, checks Redis' certificate and shows
 // its own, and the plugin signs in as a user with few rights.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t)
+	authority := testenv.NewAuthority(t)
+	serverCert, serverKey := authority.Issue("redis", "spiffe://test/redis")
+	cert, key := authority.Issue("sluice", "spiffe://test/sluice")
 	port := testenv.FreePort(t)
 	exact, _ := documentedACL(t)
 	redistest.Start(t, append([]string{
-		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", serverCert, "--tls-key-file", serverKey,
+		"--tls-ca-cert-file", authority.CertFile,
 		"--tls-auth-clients", "yes",
 	}, aclUser(exact)...)...)
 	encrypt := func(c *envoyconf.Config) {
@@ -182,11 +150,11 @@ name: envoy.transport_sockets.tls
 typed_config:
   "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
   common_tls_context:
-    tls_certificates: [{certificate_chain: {filename: %[1]s}, private_key: {filename: %[2]s}}]
+    tls_certificates: [{certificate_chain: {filename: %s}, private_key: {filename: %s}}]
     validation_context:
-      trusted_ca: {filename: %[1]s}
-      match_typed_subject_alt_names: [{san_type: IP_ADDRESS, matcher: {exact: 127.0.0.1}}]
-`, cert, key)))
+      trusted_ca: {filename: %s}
+      match_typed_subject_alt_names: [{san_type: URI, matcher: {exact: spiffe://test/redis}}]
+`, cert, key, authority.CertFile)))
 	}
 	s := start(t, asUser(`"username": "sluice", "password": "`+password+`"`),
 		envoytest.Options{Redis: []string{fmt.Sprintf("127.0.0.1:%d", port)}, Edit: encrypt})

@@ -21,9 +21,6 @@ func TestImportUnderTraffic(t *testing.T) {
 	t.Parallel()
 	const many = 100_000
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	var file strings.Builder
 	file.WriteString("rule,values,setting,for\n")
 	for i := range many {
@@ -35,7 +32,7 @@ func TestImportUnderTraffic(t *testing.T) {
 	server := redistest.Start(t)
 	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}
 	one, two := start(t, contractRules, opts), start(t, contractRules, opts)
-	command := exec.Command(filepath.Join(dir, "sluice"), "override", "import", "contracts.csv", "-c", "plugin.json",
+	command := exec.Command(sluice(t), "override", "import", "contracts.csv", "-c", "plugin.json",
 		"--redis", server.Addr)
 	command.Dir = dir
 	begun, ended := time.Now(), make(chan string)

@@ -17,7 +17,7 @@ import (
 // mcpFilters are the filters of a recipe.
 func mcpFilters(t *testing.T, heading string) string {
 	t.Helper()
-	filters := recipeYAML(t, heading)
+	filters := example(t, "docs/cookbook.md", heading, "yaml")
 	if isEnvoy136(t) {
 		filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
 	}
@@ -131,19 +131,6 @@ func TestCookbookMCPEvasions(t *testing.T) {
 			})
 		}
 	}
-}
-
-// recipeYAML is the first example in YAML below a heading of the cookbook.
-func recipeYAML(t *testing.T, heading string) string {
-	t.Helper()
-	page := testenv.File(t, "docs/cookbook.md")
-	_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
-	_, after, _ := strings.Cut(section, "```yaml\n")
-	example, _, ok := strings.Cut(after, "```")
-	if !ok {
-		t.Fatalf("no example under %q", heading)
-	}
-	return example
 }
 
 // toolAnswers are the answers of an MCP server, by the tool's name, and whether the call

@@ -3,7 +3,6 @@ package e2e
 import (
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -16,13 +15,8 @@ import (
 // "upstream".
 func cookbookRoutes(t *testing.T, heading, economy string) func(c *envoyconf.Config) {
 	t.Helper()
-	page := testenv.File(t, "docs/cookbook.md")
-	example := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "\n.*?```yaml\n(.*?)```").FindSubmatch(page)
-	if example == nil {
-		t.Fatalf("no routes under %q", heading)
-	}
 	return func(c *envoyconf.Config) {
-		routes := c.Fragment(string(example[1])).(map[string]any)["routes"]
+		routes := c.Fragment(example(t, "docs/cookbook.md", heading, "yaml")).(map[string]any)["routes"]
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", routes)
 		c.Append("static_resources/clusters", c.Fragment(`{name: economy, type: STATIC}`))
 		c.Set("static_resources/clusters/economy/load_assignment", map[string]any{

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/big"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -22,12 +21,19 @@ import (
 // cookbook is a recipe of the cookbook, as it stands there.
 func cookbook(t *testing.T, heading string) string {
 	t.Helper()
-	page := testenv.File(t, "docs/cookbook.md")
-	example := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "\n.*?```json\n(.*?)```").FindSubmatch(page)
-	if example == nil {
-		t.Fatalf("no example under %q", heading)
+	return example(t, "docs/cookbook.md", heading, "json")
+}
+
+// example is the first one of a kind below a heading of a page.
+func example(t *testing.T, page, heading, kind string) string {
+	t.Helper()
+	_, section, _ := strings.Cut(string(testenv.File(t, page)), "\n## "+heading+"\n")
+	_, after, _ := strings.Cut(section, "\n```"+kind+"\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatalf("%s has no %s under %q", page, kind, heading)
 	}
-	return string(example[1])
+	return example
 }
 
 // before puts filters before Sluice.

@@ -31,14 +31,9 @@ type diagnosis struct {
 // doctor runs "sluice doctor".
 func doctor(t *testing.T, plugin string, args ...string) (d diagnosis) {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "plugin.json")
+	file := filepath.Join(t.TempDir(), "plugin.json")
 	testenv.OK(t, os.WriteFile(file, []byte(plugin), 0o600))
-	if out, err := exec.Command("go", "build", "-o", dir, "../cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	command := exec.Command(filepath.Join(dir, "sluice"),
-		append([]string{"doctor", "-c", file, "-o", "json"}, args...)...)
+	command := exec.Command(sluice(t), append([]string{"doctor", "-c", file, "-o", "json"}, args...)...)
 	out, _ := command.Output() // its exit code is looked at
 	d.code = command.ProcessState.ExitCode()
 	if err := json.Unmarshal(out, &d); err != nil {

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +22,33 @@ import (
 )
 
 var ctx = context.Background()
+
+// TestMain gives the command line, built once, a place.
+func TestMain(m *testing.M) {
+	var err error
+	if commands, err = os.MkdirTemp("", "sluice"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(commands)
+	os.Exit(code)
+}
+
+var (
+	commands string // folder of "sluice"
+	build    = sync.OnceValues(func() ([]byte, error) {
+		return exec.Command("go", "build", "-o", commands, "../cmd/sluice").CombinedOutput()
+	})
+)
+
+// sluice is the path of the command line, which the first test that asks for it builds.
+func sluice(t *testing.T) string {
+	t.Helper()
+	if out, err := build(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(commands, "sluice")
+}
 
 // patient is the part of a plugin configuration in which nothing fails by being
 // slow, as a machine under test load may be, and what fails is seen as a 503.

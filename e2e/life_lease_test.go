@@ -31,7 +31,7 @@ func TestLeasedUnitsSurvive(t *testing.T) {
 		if !s.Reload(leased(2+n), nil) {
 			t.Fatalf("update %d was refused", n)
 		}
-		awaitGeneration(t, s, 2+n)
+		awaitLimit(t, s.URL+"/generation", 2+n)
 	}
 	testenv.Wait(t, 2*patience, func() error { // units return after their time
 		admitted += burst(t, 100, 8, []string{s.URL + "/leased"})[http.StatusOK]
@@ -39,23 +39,6 @@ func TestLeasedUnitsSurvive(t *testing.T) {
 	})
 	admitted += burst(t, 200, 8, []string{s.URL + "/leased"})[http.StatusOK]
 	testenv.Within(t, "the number of requests that were admitted", admitted, 990, 1000)
-}
-
-// awaitGeneration returns when answers come from a configuration of leased.
-func awaitGeneration(t *testing.T, s *setting, generation int) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		client := newClient() // a connection that is kept open belongs to the old listener
-		defer client.CloseIdleConnections()
-		r, err := send(ctx, client, s.URL+"/generation")
-		if err != nil {
-			return err
-		}
-		if got := r.header.Get("x-ratelimit-limit"); got != fmt.Sprint(generation) {
-			return fmt.Errorf("limit %q, want %d", got, generation)
-		}
-		return nil
-	})
 }
 
 // TestLeasedUnitsBeforeRememberedRejections: a worker that has units spends them,

@@ -93,7 +93,7 @@ func TestTrustedHeaders(t *testing.T) {
 		"cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "gcra", "limit": 100, `+long+`}]}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {
 		filters, _ := c.Get(envoyconf.ConnectionManager + "/http_filters").([]any)
-		before, _ := c.Fragment(yamlOf(t, "docs/security.md")).([]any)
+		before, _ := c.Fragment(example(t, "docs/security.md", "What Envoy must be told", "yaml")).([]any)
 		c.Set(envoyconf.ConnectionManager+"/http_filters", append(before, filters...))
 	}})
 	for _, test := range []struct {
@@ -115,16 +115,4 @@ func TestTrustedHeaders(t *testing.T) {
 			}
 		})
 	}
-}
-
-// yamlOf is the first example in YAML of a document.
-func yamlOf(t *testing.T, document string) string {
-	t.Helper()
-	text := testenv.File(t, document)
-	_, after, _ := strings.Cut(string(text), "```yaml\n")
-	example, _, ok := strings.Cut(after, "```")
-	if !ok {
-		t.Fatalf("%s has no example in YAML", document)
-	}
-	return example
 }

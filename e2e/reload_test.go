@@ -17,14 +17,14 @@ func limitOf(limit int) string {
 		patient, limit, long)
 }
 
-// awaitLimit returns when answers come from a configuration of limitOf.
-func awaitLimit(t testing.TB, s *setting, limit int) {
+// awaitLimit returns when answers come from a configuration with a limit.
+func awaitLimit(t testing.TB, url string, limit int) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
 		// A connection of its own: one that is kept open belongs to the old listener.
 		client := newClient()
 		defer client.CloseIdleConnections()
-		r, err := send(ctx, client, s.URL)
+		r, err := send(ctx, client, url)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		if !s.Reload(limitOf(limit), nil) {
 			t.Fatalf("reload %d was refused", i)
 		}
-		awaitLimit(t, s, limit)
+		awaitLimit(t, s.URL, limit)
 		l.await(200, http.StatusOK)
 	}
 	answers := l.stop()
@@ -97,7 +97,7 @@ func TestReloadKeepsTheCount(t *testing.T) {
 func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 	t.Parallel()
 	s := start(t, limitOf(1_000), envoytest.Options{Dynamic: true})
-	awaitLimit(t, s, 1_000)
+	awaitLimit(t, s.URL, 1_000)
 	l := startLoad(t, 4, s.URL)
 	for mistake, config := range map[string]string{
 		`sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`: `{
@@ -114,7 +114,7 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 			t.Errorf("the log lacks %q", mistake)
 		}
 		l.await(50, http.StatusOK)
-		awaitLimit(t, s, 1_000)
+		awaitLimit(t, s.URL, 1_000)
 	}
 	if answers := l.stop(); len(answers) != 1 {
 		t.Errorf("%v; want status 200 only", l)
@@ -122,7 +122,7 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 	if !s.Reload(limitOf(2_000), nil) {
 		t.Error("a good configuration after refused ones was refused")
 	}
-	awaitLimit(t, s, 2_000)
+	awaitLimit(t, s.URL, 2_000)
 }
 
 // TestRefusedAtStart: with a mistake Envoy does not start, and says all of them.

@@ -63,7 +63,7 @@ func (p *supportPage) run(t *testing.T, dir, setup string, env ...string) []stri
 	shell := exec.Command("bash", "-c", script)
 	shell.Dir = dir
 	tools := filepath.Dir(testenv.Tool(t, "redis-cli"))
-	shell.Env = append(os.Environ(), append(env, "PATH="+dir+":"+tools+":"+os.Getenv("PATH"))...)
+	shell.Env = append(os.Environ(), append(env, "PATH="+filepath.Dir(sluice(t))+":"+tools+":"+os.Getenv("PATH"))...)
 	out, err := shell.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -89,10 +89,6 @@ func TestSupportPage(t *testing.T) {
 	t.Parallel()
 	page := readSupportPage(t)
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir, "../cmd/sluice")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "plugin.json"), []byte(page.config), 0o600))
 	// The Envoy of the test has the password in its configuration, not in its environment.
 	plugin := func(more string) string {

@@ -16,12 +16,9 @@ func envoyHost() host { return host{} }
 // escaping, so locals would be allocated on each call.
 var (
 	resultData  *byte
-	resultLen   uint32
-	resultToken uint32
-	resultID    uint32
-	resultCAS   uint32
 	resultNanos uint64
-	resultCount uint32
+
+	resultLen, resultToken, resultID, resultCAS, resultCount uint32
 )
 
 func pointer(s string) (*byte, uint32) { return unsafe.StringData(s), uint32(len(s)) }

@@ -21,7 +21,7 @@ import (
 //	OnHttpResponseHeaders  show the limits
 //	OnHttpStreamDone       it is over, or the client has left, or Envoy redirects it
 //
-// What a decision does in Envoy is in effects.go.
+// What a decision does in Envoy is in limiter.go.
 type httpRequest struct {
 	types.DefaultHttpContext
 	limiter  *limiter

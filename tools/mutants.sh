@@ -72,7 +72,7 @@ mutant closing-forgotten plugin/decide/worker.go \
 	'w.closing.untilMicros = now.SteadyMicros + maxClosingMicros' '_ = now'
 mutant slots-not-released plugin/decide/check.go \
 	's.slots.vacate(r)' '_ = r'
-mutant resumed-twice plugin/effects.go \
+mutant resumed-twice plugin/limiter.go \
 	'{ l.host.resumeRequest(contextID) }' '{ l.host.resumeRequest(contextID); l.host.resumeRequest(contextID) }'
 mutant fails-open plugin/decide/verdict.go \
 	'Event: Refused, Outcome: answer.FailedDeny}' 'Event: Admitted, Outcome: answer.Allowed}'

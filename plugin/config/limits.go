@@ -174,6 +174,11 @@ func (s scope) readLimit(o object, several bool) *draftLimit {
 // isSlots reports whether a limit is known to count what is held at a moment.
 func (d *draftLimit) isSlots() bool { return d.Algorithm != 0 && !d.Algorithm.HasWindow() }
 
+// mayGuarantee reports whether a limit can be a guarantee, or the pool of one.
+func (d *draftLimit) mayGuarantee() bool {
+	return d.Algorithm == algo.TokenBucket || d.Algorithm == algo.GCRA
+}
+
 // isWhole reports whether enough of a limit was read to compare it with others.
 func (d *draftLimit) isWhole() bool {
 	return d.Algorithm != 0 && (d.WindowMicros > 0 || !d.Algorithm.HasWindow())

@@ -110,10 +110,7 @@ func (n named) checkSource(source value, c *Component, known []string) {
 	}
 }
 
-// Levels: limits of one rule that count for each value within its identity, that are there for
-// classes of requests in part, or that guarantee each value its share of a pool.
-
-// readClasses reads a limit's "ceiling".
+// readClasses reads a limit's "ceiling": which share of its capacity is there for a class of requests.
 func readClasses(o object) *Classes {
 	if !o.there {
 		return nil
@@ -135,8 +132,4 @@ func readClasses(o object) *Classes {
 	}
 	classNames.checkSource(source, &c.Source, known)
 	return c
-}
-
-func (d *draftLimit) mayGuarantee() bool {
-	return d.Algorithm == algo.TokenBucket || d.Algorithm == algo.GCRA
 }

@@ -155,22 +155,21 @@ func (s *Set) compileAmount(c *config.Amount) *amount {
 func amountText(c *config.Amount) string {
 	switch {
 	case c.Metadata != nil:
-		var untyped, typed strings.Builder
+		untyped, typed := "", ""
 		for _, name := range c.Metadata[1:] {
-			untyped.WriteString("[" + quoted(name) + "]")
-			typed.WriteString(selection(name))
+			untyped += "[" + quoted(name) + "]"
+			typed += selection(name)
 		}
 		namespace := quoted(c.Metadata[0])
 		return namespace + " in metadata.filter_metadata" +
-			" ? metadata.filter_metadata[" + namespace + "]" + untyped.String() +
-			" : metadata.typed_filter_metadata[" + namespace + "]" + typed.String()
+			" ? metadata.filter_metadata[" + namespace + "]" + untyped +
+			" : metadata.typed_filter_metadata[" + namespace + "]" + typed
 	case c.Property != nil:
-		var b strings.Builder
-		b.WriteString(c.Property[0])
+		selected := c.Property[0]
 		for _, name := range c.Property[1:] {
-			b.WriteString(selection(name))
+			selected += selection(name)
 		}
-		return b.String()
+		return selected
 	}
 	return c.Expr
 }

@@ -12,12 +12,10 @@ import (
 
 // Tier is the limit set of a tier that a rule has by that name; nil if it has none.
 func (s *Set) Tier(r ID, name string) *LimitSet {
-	t := s.compiled[r].tiers
-	if t == nil {
-		return nil
-	}
-	if named := t.named(name); named != nil {
-		return named.limits
+	if t := s.compiled[r].tiers; t != nil {
+		if named := t.named(name); named != nil {
+			return named.limits
+		}
 	}
 	return nil
 }

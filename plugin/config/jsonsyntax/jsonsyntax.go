@@ -69,8 +69,7 @@ const (
 func (s *scanner) scan(deepest int) {
 	var open []byte // the '{' and '[' not closed yet
 	for next := anyValue; s.problem == ""; {
-		for s.pos < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.pos]) >= 0 {
-			s.pos++
+		for s.skip(" \t\r\n") {
 		}
 		c := s.peek()
 		closes := next == firstElement && c == ']' || next == firstName && c == '}'
@@ -196,11 +195,11 @@ func (s *scanner) scalar(c byte) {
 
 // skip reads one byte that is among some.
 func (s *scanner) skip(some string) bool {
-	found := s.pos < len(s.text) && strings.IndexByte(some, s.text[s.pos]) >= 0
-	if found {
-		s.pos++
+	if strings.IndexByte(some, s.peek()) < 0 { // none of them is a NUL
+		return false
 	}
-	return found
+	s.pos++
+	return true
 }
 
 // digits reads decimal digits and counts them.

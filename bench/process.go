@@ -106,13 +106,12 @@ func (b *bench) startRedis(ctx context.Context, port int) (*redisServer, error) 
 		// jemalloc's thread sleeps until a time of the real clock, and with a slow one never.
 		args = append(args, "--hz", "1", "--jemalloc-bg-thread", "no")
 	}
-	client := redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})
-	p, err := b.start(ctx, "redis", nil, func(ctx context.Context) error { return client.Ping(ctx).Err() },
-		"redis-server", args...)
+	ready := func(ctx context.Context) error { return process.PingRedis(ctx, addr(port)) }
+	p, err := b.start(ctx, "redis", nil, ready, "redis-server", args...)
 	if err != nil {
 		return nil, err
 	}
-	return &redisServer{p, port, client}, nil
+	return &redisServer{p, port, redis.NewClient(&redis.Options{Addr: addr(port), Protocol: 2})}, nil
 }
 
 // callCounts are how often Redis has run each command, by its name.

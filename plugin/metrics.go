@@ -174,7 +174,7 @@ func (m *metrics) Concluded(q *decide.Question, v decide.Verdict) {
 			m.Count(metric.UnitsSpent, 1)
 		}
 		// Rejected are those for whom the request is refused, or would be in a rule that is in shadow.
-		if m.offenders != nil && c.Status == decide.Rejected && !c.Excused {
+		if m.offenders != nil && c.Status == decide.Rejected && !c.Over {
 			m.offenders.sketch.Add(c.Rule.Name, c.Tag)
 		}
 		if !c.Decided() || c.By != algo.ByLimits {

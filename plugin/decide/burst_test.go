@@ -50,7 +50,7 @@ func (w burstWorld) arriveNow(cost string) *Question {
 
 // end concludes a request whose time is over.
 func (w burstWorld) end(q *Question) Verdict {
-	q.overdue = true
+	q.kept.overdue = true
 	q.giveUp()
 	return w.stores.Conclude(q, w.now)
 }

@@ -65,13 +65,3 @@ func (w *Worker) GuessesTime() bool {
 	_, known := w.conn.RedisMicros(0)
 	return !known
 }
-
-// micros is the time of the store that decides: Redis' as last heard, else the wall clock's.
-func (r *remote) micros(now Time) int64 {
-	if len(r.scripts) > 0 {
-		if micros, known := r.conn.RedisMicros(now.SteadyMicros); known {
-			return micros
-		}
-	}
-	return now.UnixMicros
-}

@@ -5,7 +5,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/lease"
 	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/plugin/slots"
 )
 
 // Status says how far a check has come.
@@ -50,14 +49,12 @@ type Check struct {
 // calendars and overrides change its sizes.
 type Ask struct {
 	Rule        *rule.Rule
-	rule.Demand             // its Sizes are own, as an override changes them
-	own         []algo.Size // came with the request, in the calendar windows around its time
-	made        *made       // by an operator's override; nil: none is known
-	ahead       rule.Ahead  // what another tier may need of the request
-
-	tells bool         // Redis was told of rejections from memory
-	lent  bool         // the failure mode let it go with units that Redis had left, see overload.go
+	rule.Demand // as an override changes it
+	overridden
 	lease *lease.Lease // nil: the limit is not leased
+
+	tells bool // Redis was told of rejections from memory: penalty.go
+	lent  bool // the failure mode let it go with units that Redis had left: overload.go
 }
 
 // Said is a store's word on a check. Stores.answer writes it, and what a refund makes of it
@@ -66,16 +63,9 @@ type Said struct {
 	Status    Status
 	Source    Source
 	Decisions []algo.Decision // parallel to Limits.Limits
-	AtMicros  int64           // when it was decided, on the clock of the store that did
-
-	// By is who decided: the limits, or the rule's terms. If it blocks, LeftMicros is
-	// for how long; algo.Never for a block without end.
-	By         algo.By
-	LeftMicros int64
-	// EarnedMicros is how long the block is that this rejection has earned; 0 for none.
-	EarnedMicros int64
-	// Excused: the rule's limits reject, and the request goes on all the same. See over.go.
-	Excused bool
+	// Ruling is of the store that decided. It is Over also of a rule whose over has no limits: a rejection
+	// is excused then, and the request goes on.
+	algo.Ruling
 }
 
 // Decided reports whether a store decided the check.
@@ -112,9 +102,8 @@ type Receipt struct {
 	atMicros    int64        // when it was charged, on the clock of the store that did
 	nonce       int64        // FromRedis and FromLease: of the call that charged it
 	lease       *lease.Lease // FromLease: which lease the unit is of
-	slot        slots.Slot   // what it occupies until the request is over
-	further     []slots.Slot // what it occupies of further limits
-	self        *Receipt     // where it was filled, for the assertion that there is no copy of it
+	occupied
+	self *Receipt // where it was filled, for the assertion that there is no copy of it
 }
 
 // How a store's ruling becomes the answer of a check, and its charge a receipt.
@@ -125,14 +114,13 @@ func (s *Stores) answer(
 	q *Question, c *Check, source Source, r *algo.Ruling, decisions []algo.Decision, nonce int64, now Time,
 ) {
 	must.Hold(!c.Decided() && source != FromNone, "a check is decided once")
-	c.Source, c.AtMicros, c.By, c.EarnedMicros = source, r.AtMicros, r.By, r.EarnedMicros
-	c.Status, c.Excused = Rejected, r.Over
-	if r.Allowed {
-		c.Status = Allowed
+	c.Source, c.Status, c.Ruling = source, Allowed, *r
+	if !r.Allowed {
+		c.Status = Rejected
+		c.Over = c.Over || c.Rule.Excuses && c.Rule.Enforced && c.By == algo.ByLimits
 	}
 	switch {
 	case r.By.Blocks(): // all limits reject, for as long as the block lasts
-		c.LeftMicros = r.LeftMicros
 		reset := max(r.LeftMicros, 0)
 		for i := range c.Decisions {
 			bounds := algo.Bounds{}
@@ -167,11 +155,7 @@ func (s *Stores) answer(
 		}
 	}
 	if c.Limits.HasSlots && c.charged.receipt.source != FromNone {
-		for i := range c.charged.receipt.Limits.Parts {
-			p := &c.charged.receipt.Limits.Parts[i]
-			name, _ := c.Name(p, &s.slots.name)
-			s.slots.occupy(&c.charged.receipt, p, name, now.SteadyMicros)
-		}
+		s.slots.occupy(c, now)
 	}
 }
 
@@ -204,7 +188,7 @@ func (r *Receipt) fill(with Receipt) {
 // void empties r, because its charge is given back or stands for good.
 func (r *Receipt) void() {
 	must.Hold(!must.On || r.source == FromNone || r.self == r, "a receipt stays where it is, and is given back once")
-	must.Hold(!r.slot.Held(), "the receipt of occupied slots is kept")
+	must.Hold(!r.Held(), "the receipt of occupied slots is kept")
 	*r = Receipt{}
 }
 

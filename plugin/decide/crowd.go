@@ -72,24 +72,18 @@ func newCrowd(home *questions, timeoutMicros int64, chance rand.Source) crowd {
 	}
 }
 
+// keptBack says how long a request has been kept back.
+type keptBack struct {
+	atMicros int64 // since when, see redis.Conn.ListeningMicros; 0: it was not
+	overdue  bool  // for the whole timeout
+}
+
 // share is some identities' requests.
 type share struct {
 	list
 	next  *share // in turn
 	round uint32 // when Redis was asked last
 	asked int    // about how many in that round
-}
-
-// shareOf is a question's share: another one for each combination of identities.
-func (c *crowd) shareOf(q *Question) *share {
-	hash := uint64(0)
-	for i := range q.Checks {
-		hash = hash<<7 ^ hash>>57 ^ c.key.Sum(q.Checks[i].Tag)
-		if values := q.Checks[i].Values; values != nil {
-			hash = hash<<7 ^ hash>>57 ^ c.key.Sum(values)
-		}
-	}
-	return &c.shares[hash%maxShares]
 }
 
 // await gives a share another turn, if it needs one.
@@ -119,14 +113,28 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 	if q.first(isUnasked) == nil || !c.remote.conn.Crowded(0, now.SteadyMicros) {
 		return false
 	}
-	if !c.on {
-		c.begin()
+	if !c.on { // from now on identities matter
+		if c.shares == nil {
+			c.shares = make([]share, maxShares)
+		}
+		c.on = true
+		c.round++
+		c.endsAt, _ = c.remote.conn.Asked()
+		c.stores.burst.on = true
+		c.stores.burst.number++
 	}
-	s := c.shareOf(q)
+	hash := uint64(0) // another one for each combination of identities
+	for i := range q.Checks {
+		hash = hash<<7 ^ hash>>57 ^ c.key.Sum(q.Checks[i].Tag)
+		if values := q.Checks[i].Values; values != nil {
+			hash = hash<<7 ^ hash>>57 ^ c.key.Sum(values)
+		}
+	}
+	s := &c.shares[hash%maxShares]
 	if s.n == 0 && c.mayAsk(s, now) {
 		return false
 	}
-	q.keptMicros = c.remote.conn.ListeningMicros(now.SteadyMicros)
+	q.kept.atMicros = c.remote.conn.ListeningMicros(now.SteadyMicros)
 	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
 	s.list.push(q)
 	c.n++
@@ -134,18 +142,6 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 		c.await(s)
 	}
 	return true
-}
-
-// begin begins to look at identities.
-func (c *crowd) begin() {
-	if c.shares == nil {
-		c.shares = make([]share, maxShares)
-	}
-	c.on = true
-	c.round++
-	c.endsAt, _ = c.remote.conn.Asked()
-	c.stores.burst.on = true
-	c.stores.burst.number++
 }
 
 // mayAsk reports whether Redis can be asked about another request of a share now, and counts
@@ -163,47 +159,6 @@ func (c *crowd) mayAsk(s *share, now Time) bool {
 	}
 	s.asked++
 	return true
-}
-
-// list is paused questions, first in, first out. A question is in one list at most, which
-// needs no memory of its own.
-type list struct {
-	first, last *Question
-	n           int
-}
-
-func (l *list) push(q *Question) {
-	must.Hold(q.next == nil && l.last != q, "a question is in one list at most")
-	if l.first == nil {
-		l.first = q
-	} else {
-		l.last.next = q
-	}
-	l.last = q
-	l.n++
-}
-
-// pop takes out the first question. There must be one.
-func (l *list) pop() *Question {
-	must.Hold(l.n > 0, "what is taken out of a list was put into it")
-	q := l.first
-	if l.first, q.next = q.next, nil; l.first == nil {
-		l.last = nil
-	}
-	l.n--
-	must.Hold((l.n == 0) == (l.first == nil), "a list is as long as it says")
-	return q
-}
-
-// remove takes out a question, if it is there. The others keep their order.
-func (l *list) remove(q *Question) {
-	others := list{}
-	for l.first != nil {
-		if other := l.pop(); other != q {
-			others.push(other)
-		}
-	}
-	*l = others
 }
 
 // The shares of a crowd have turns: when Redis has room, they are asked about one after the other.
@@ -275,9 +230,9 @@ func (c *crowd) expire(now Time) {
 	listening := c.remote.conn.ListeningMicros(now.SteadyMicros)
 	for range c.turns {
 		s := c.turn()
-		for s.n > 0 && listening-s.first.keptMicros >= c.timeoutMicros {
+		for s.n > 0 && listening-s.first.kept.atMicros >= c.timeoutMicros {
 			q := c.pop(s)
-			q.overdue = true
+			q.kept.overdue = true
 			c.stores.before(q, now) // its limits may have changed meanwhile
 			q.giveUp()
 			c.home.answered(q)

@@ -40,9 +40,10 @@ func TestFloodOfOneClient(t *testing.T) {
 	}
 }
 
-// hold keeps a request back.
+// hold begins a crowd with a request that is kept back.
 func (c *crowd) hold(q *Question) {
-	s := c.shareOf(q)
+	c.shares, c.on, c.stores.burst.on = make([]share, maxShares), true, true
+	s := &c.shares[0]
 	s.list.push(q)
 	c.n++
 	if s.n == 1 {

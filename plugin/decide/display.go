@@ -13,7 +13,7 @@ import (
 // display tells clients and access logs of a request.
 type display struct {
 	texts  answer.Texts     // of the outcomes that name no rule
-	plans  plans            // those of the embedded store
+	plans  plans            // scratch
 	answer answer.Rejection // scratch, with the memory of limits
 	quota  answer.Report    // scratch, too
 }
@@ -56,16 +56,14 @@ func (d *display) rejection(q *Question) *answer.Rejection {
 	if by != nil {
 		r.Blocked, r.LeftMicros = by.By.Blocks(), by.LeftMicros
 		r.Silent, r.Response = by.Rule.Silent, by.Rule.Response
-		if r.Chained = q.over; r.Chained {
-			r.WaitMicros = q.WaitMicros()
-		}
-		if by.Limits.Pays && !by.By.Blocks() {
-			r.By = by.sooner(of)
-		}
+		q.explain(r)
 		r.Identity = text.View(by.Tag[bytes.IndexByte(by.Tag, '|')+1:])
 	}
 	return r
 }
+
+// plans are of limits whose sizes came with a request. By rule.LimitSet.ID.
+type plans []algo.Plan
 
 // appendShown appends the limits of a check that was decided.
 func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
@@ -78,7 +76,7 @@ func (p plans) appendShown(dst []answer.Limit, c *Check) []answer.Limit {
 			continue
 		}
 		shown := answer.Limit{Label: &c.Limits.Labels[j], Decision: c.Decisions[j], Blocked: c.By.Blocks()}
-		if c.Excused && !shown.Decision.Allowed {
+		if c.Over && !shown.Decision.Allowed {
 			shown.Decision.Allowed, shown.Decision.Remaining = true, 0
 		}
 		if sized != nil {

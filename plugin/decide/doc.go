@@ -9,7 +9,7 @@
 // will get none, Verdict says what to do with the request, and Stores updates the stores: if one
 // check rejects, it gives back the charges of the others.
 //
-// To add a feature: a type in a file of its own, a field of Stores, and a case in each of the five
+// To add a feature: a type in a file of its own, a field of features, and a case in each of the five
 // moments of features.go that it matters to: before Redis is asked, as it is asked, when it has
 // replied, when the request is concluded, and when it has ended.
 //

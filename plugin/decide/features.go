@@ -1,11 +1,13 @@
 package decide
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/lease"
+	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -14,6 +16,59 @@ import (
 // What rules and limits may have, in five moments of a request: before Redis is asked, as it is being
 // asked, when it has replied, when the request is concluded, and when it has ended. This file alone names
 // the features, and says in which order they come. Each has a file of its own.
+
+// features is the state of each, by the feature's own type.
+type features struct {
+	// order is how the layers are asked about a request that comes. Redis is asked behind them, and in mode
+	// local the embedded store behind that.
+	order []layer
+	of    [][]feature // limit sets, by rule.LimitSet.ID: nothing for a plain one
+
+	calendars calendars
+	overrides overrides
+	leases    leases
+	memory    memory
+	penalties penalties
+	slots     inFlight
+	embedded  embedded
+	burst     burst
+}
+
+// newStores makes the stores of a configuration. store may be nil if only Redis decides. chance
+// is only drawn from before newStores returns.
+func newStores(
+	cfg *config.Config, rules *rule.Set, store *local.Store, host Host, record Recorder, chance rand.Source,
+) *Stores {
+	s := &Stores{host: host, record: record}
+	s.order, s.of = append(s.order, zeroLayer), make([][]feature, len(rules.LimitSets))
+	if cfg.Redis == nil {
+		s.order = append(s.order, onlyLayer)
+	} else {
+		if slices.ContainsFunc(rules.LimitSets, isLeased) {
+			s.order = append(s.order, leaseLayer) // what was charged is spent first
+		}
+		s.order = append(s.order, memoryLayer)
+		for i, set := range rules.LimitSets {
+			script := redis.NewScript(set.Plan, cfg.Redis.KeyPrefix, set.KeySuffixes)
+			s.remote.scripts = append(s.remote.scripts, script)
+			for f, has := range [...]bool{
+				overrideFeature: hasOverrides(set.Rule), leaseFeature: isLeased(set), penaltyFeature: hasPenalty(set.Rule),
+			} {
+				if has {
+					s.of[i] = append(s.of[i], feature(f))
+				}
+			}
+		}
+	}
+	s.calendars, s.slots = newCalendars(rules), newInFlight(rules, chance)
+	s.embedded = embedded{store: store, record: record, book: s.slots.book, entries: newEntries(rules)}
+	s.leases = newLeases(cfg, rules, s, chance)
+	s.overrides = newOverrides(cfg, rules, host, record, chance)
+	s.penalties = newPenalties(cfg, rules, record, chance)
+	s.memory = newMemory(cfg, rules, chance)
+	s.burst.seed = chance.Uint64()
+	return s
+}
 
 // feature is something that a limit set, or its rule, may have.
 type feature uint8
@@ -24,19 +79,28 @@ const (
 	penaltyFeature                 // whoever is rejected often is blocked: penalty.go
 )
 
-// featuresOf lists those of each limit set, by rule.LimitSet.ID: nothing for a plain one.
-func featuresOf(cfg *config.Config, rules *rule.Set) [][]feature {
-	all := make([][]feature, len(rules.LimitSets))
-	for i, set := range rules.LimitSets {
-		for f, has := range [...]bool{
-			overrideFeature: hasOverrides(set.Rule), leaseFeature: isLeased(set), penaltyFeature: hasPenalty(set.Rule),
-		} {
-			if has && cfg.Redis != nil {
-				all[i] = append(all[i], feature(f))
-			}
-		}
+// has is what some rule of a request has: a request whose rules have nothing of it is asked no more about it.
+type has struct {
+	settles  bool // a rule settles what it charged when the request is over: settle.go
+	over     bool // a rule that can reject the request has an over: over.go
+	enforced int  // rules that can reject the request: penalty.go
+}
+
+// concludes reports whether the end of the wait changes anything in the stores for a request that goes on.
+//
+//go:inline
+func (h *has) concludes() bool { return h.over }
+
+// note notes what a rule that applies has.
+func (q *Question) note(c *Check, a *rule.Applied) {
+	if a.Ahead != nil {
+		q.overrides.ahead, c.ahead = keep(q.overrides.ahead, a.Ahead)
 	}
-	return all
+	q.has.settles = q.has.settles || a.Rule.Settle != nil
+	if a.Rule.Enforced {
+		q.has.over = q.has.over || a.Rule.Over != nil
+		q.has.enforced++
+	}
 }
 
 // Before Redis is asked: what each check asks for, and who can answer it at once.
@@ -49,7 +113,13 @@ func (s *Stores) before(q *Question, now Time) {
 			s.overrides.fit(q, c, now)
 		}
 		if c.Limits.Calendars != nil { // of the limits that the override has left
-			s.calendars.fit(c.Limits, c.Sizes, s.remote.micros(now))
+			micros := now.UnixMicros
+			if !s.alone() {
+				if told, known := s.remote.conn.RedisMicros(now.SteadyMicros); known {
+					micros = told
+				}
+			}
+			s.calendars.fit(c.Limits, c.Sizes, micros)
 		}
 	}
 }
@@ -67,19 +137,6 @@ const (
 // sources is who answers in each layer.
 var sources = [...]Source{
 	zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory,
-}
-
-// orderOf is the order in which the layers are asked about a request that comes. Redis is
-// asked behind them, and in mode local the embedded store behind that.
-func orderOf(cfg *config.Config, rules *rule.Set) (order []layer) {
-	order = append(order, zeroLayer)
-	if cfg.Redis == nil {
-		return append(order, onlyLayer)
-	}
-	if slices.ContainsFunc(rules.LimitSets, isLeased) {
-		order = append(order, leaseLayer) // what was charged is spent first
-	}
-	return append(order, memoryLayer)
 }
 
 // ask asks one layer about the checks of a question that have no answer. It reports whether the
@@ -111,18 +168,21 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 	rejects = q.first(rejectsAlone) != nil
 	switch {
 	case l != memoryLayer:
-	case rejects || q.over && keepsRemembered(q):
+	case rejects || q.has.over && q.first(isOpen) == nil:
 		s.record.Count(metric.DenyCacheHit, 1)
 		return true
 	default: // a remembered decision that allows is shown with a rejection, but admits no request
 		for i := range q.Checks {
 			if c := &q.Checks[i]; c.Source == FromMemory {
-				c.Status, c.Source = Unasked, FromNone
+				c.Said = Said{Decisions: c.Decisions}
 			}
 		}
 	}
 	return rejects
 }
+
+// isOpen reports whether a check has no answer yet but, at most, a remembered one that is not excused.
+func isOpen(c *Check) bool { return !c.Decided() || c.Source == FromMemory && !c.Over }
 
 // rejectsZero reports whether a limit of the check is 0 and rejects it, and fills in what each limit says
 // then. An operator may have freed the identity of such a limit, a penalty counts it, and other limits may
@@ -155,7 +215,7 @@ func (c *Check) rejectsZero() (rejects bool) {
 
 // sending adds what the features of a check have Redis know.
 func (s *Stores) sending(q *Question, c *Check, to *redis.Check, now Time) {
-	for _, f := range s.features[c.Limits.ID] {
+	for _, f := range s.of[c.Limits.ID] {
 		switch f {
 		case overrideFeature:
 			to.MadeFor = c.madeFor()
@@ -169,7 +229,7 @@ func (s *Stores) sending(q *Question, c *Check, to *redis.Check, now Time) {
 
 // replied has the features learn from a reply about a check, whatever becomes of its request.
 func (s *Stores) replied(q *Question, c *Check, r *redis.Reply, now Time) {
-	for _, f := range s.features[c.Limits.ID] {
+	for _, f := range s.of[c.Limits.ID] {
 		switch f {
 		case overrideFeature:
 			s.overrides.learn(&c.Ask, r, now.SteadyMicros)
@@ -233,9 +293,9 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 				continue
 			}
 			s.answer(q, c, source, &r, c.Decisions, 0, now)
-			exceeds = exceeds || source == FromBurst && !(c.Rule.Excuses && c.By == algo.ByLimits)
+			exceeds = exceeds || source == FromBurst && !c.Over
 		}
-		if source == FromBurst && q.overdue && !exceeds {
+		if source == FromBurst && q.kept.overdue && !exceeds {
 			s.remote.conn.Overloaded(now.SteadyMicros)
 		}
 		if !undecided {
@@ -244,24 +304,44 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 	}
 }
 
-// concluded remembers a check's rejection and its strikes, and gives back its charge if the request is refused.
+// keepsLate reports whether the charge stands that a late reply tells of, if the request was admitted without
+// it: this charge would never be settled, the request holds no slots of it, and a rule that is over charges
+// nothing.
+func (c *Check) keepsLate() bool {
+	return c.Status != Rejected && c.Rule.Settle == nil && !c.charged.sent.Limits.HasSlots
+}
+
+// concluded remembers rejections and their strikes, and gives back the charges of a request that is refused.
 // Strikes count before the charge is given back; the rejection is remembered as it is without the charge.
-func (s *Stores) concluded(q *Question, c *Check, now Time) {
+func (s *Stores) concluded(q *Question, now Time) {
 	several := q.refused && q.verdict.Several
-	strikes := q.refused && c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
-	if strikes {
-		s.penalties.judge(c, several, q.mustDefer(), now)
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		strikes := q.refused && c.Rule.Terms.Penalty != nil && c.Status == Rejected && c.By == algo.ByLimits
+		if strikes {
+			s.penalties.judge(c, several, q.mustDefer(), now)
+		}
+		if q.refused {
+			s.giveAllBack(c, now)
+		}
+		// Of lists of limits that may pay for each other either may have room, unless both reject. On replay of a
+		// rejection that counts towards a penalty only this rule would seem to reject.
+		rejects := c.Status == Rejected
+		if (q.refused && (rejects || !c.Limits.Pays) || c.Over && rejects) && !(strikes && several) {
+			s.memory.remember(c, now)
+		}
 	}
-	if q.refused {
-		s.giveAllBack(c, now)
-	}
-	// On replay of a rejection that counts towards a penalty only this rule would seem to reject.
-	if (q.refused || c.Excused && c.Status == Rejected) && !(strikes && several) {
-		s.memory.remember(c, now)
+	if q.has.over && !q.refused && q.state != Gone {
+		q.setHeaders(s.host)
 	}
 }
 
 // When the request has ended.
+
+// mustFinish reports whether the stores hold something for the request until it is over.
+//
+//go:inline
+func (q *Question) mustFinish() bool { return q.has.settles || q.first(occupiesSlots) != nil }
 
 // ended settles what the checks have charged, and gives their slots back.
 //
@@ -286,3 +366,32 @@ func (o observer) Reconnected() {
 	o.stores.memory.denied.Clear()
 	o.stores.slots.book.Hurry()
 }
+
+// BreakerChanged implements redis.Observer.
+func (o observer) BreakerChanged(state redis.BreakerState) {
+	o.Recorder.BreakerChanged(state)
+	if state == redis.Closed {
+		o.stores.slots.book.Hurry() // none was renewed meanwhile
+	}
+}
+
+// Tick passes time to what the stores hold.
+func (s *Stores) Tick(now Time) {
+	s.leases.book.Expire(now.SteadyMicros)
+	s.leases.returnStale(now)
+	if s.slots.book.Due(now.SteadyMicros) {
+		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
+		if !s.alone() {
+			s.remote.conn.Flush(now.SteadyMicros) // the renewals
+		}
+	}
+}
+
+// nextMicros is how long until they wait for a tick; 0 if they do not.
+func (s *Stores) nextMicros(nowMicros int64) int64 {
+	return Sooner(s.leases.book.NextMicros(nowMicros), s.slots.book.NextMicros(nowMicros))
+}
+
+// Close gives back all that the leases hold, and what they will be given: the
+// configuration ends, and the next one takes units of its own.
+func (s *Stores) Close(now Time) { s.leases.book.Close(now.SteadyMicros) }

@@ -51,7 +51,6 @@ func TestImpossibleInEnvoy(t *testing.T) {
 			host := &warnings{world: w}
 			w.worker.host = host
 			other := w.ask()
-			w.worker.crowd.begin()
 			w.worker.crowd.hold(other)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)

@@ -18,7 +18,6 @@ type embedded struct {
 	store   *local.Store
 	record  Recorder
 	book    *slots.Book // knows the slots that the worker occupies in it
-	plans   plans       // scratch
 	entries [][]entry   // by rule.LimitSet.ID, parallel to its Parts
 
 	// Scratch, of a part.
@@ -229,5 +228,17 @@ func (e *embedded) changePart(d *rule.Demand, n int, atMicros int64, back []int6
 	_ = e.store.RefundEach(plan, name, atMicros, now.UnixMicros, e.costs)
 }
 
-// plans makes the plans of limits whose sizes came with a request. By rule.LimitSet.ID.
-type plans []algo.Plan
+// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are the
+// limits' configured sizes.
+func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
+	plan, entries := limits.Plan, e.entries[limits.ID]
+	_, id := rule.CutPart(part)
+	for n := range entries {
+		perID := limits.Limits[entries[n].Limits[0]].PerID
+		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
+			plan = entries[n].of(sizes, &e.sizes)
+			break
+		}
+	}
+	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
+}

@@ -96,16 +96,9 @@ func (m *memory) remember(c *Check, now Time) {
 	if c.Source != FromRedis || !c.Rule.Enforced || c.By == algo.ByFree || c.Limits.HasSlots || m.ttls[i] == 0 {
 		return
 	}
-	block := deny.Block{By: c.By, LeftMicros: c.LeftMicros}
-	if c.EarnedMicros > 0 { // from now on
-		block = deny.Block{By: algo.ByPenalty, LeftMicros: c.EarnedMicros}
-	}
-	if block.By.Blocks() {
-		m.denied.RememberBlock(i, c.Tag, block, now.SteadyMicros, c.AtMicros, m.ttls[i])
+	if by, leftMicros := blockOf(&c.Ruling); by.Blocks() {
+		m.denied.RememberBlock(i, c.Tag, deny.Block{By: by, LeftMicros: leftMicros}, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		return
-	}
-	if c.Limits.Pays && c.Status != Rejected {
-		return // either list may have room
 	}
 	for n := range c.Limits.Memories {
 		p := &c.Limits.Memories[n]
@@ -113,6 +106,15 @@ func (m *memory) remember(c *Check, now Time) {
 			m.denied.Remember(name, &c.Demand, p, c.Decisions, now.SteadyMicros, c.AtMicros, m.ttls[i])
 		}
 	}
+}
+
+// blockOf is the block that a ruling leaves behind, for as long as it lasts: one that a rejection has earned
+// begins with it.
+func blockOf(r *algo.Ruling) (by algo.By, leftMicros int64) {
+	if r.EarnedMicros > 0 {
+		return algo.ByPenalty, r.EarnedMicros
+	}
+	return r.By, r.LeftMicros
 }
 
 // forgetCharge drops the memory of the parts that a charge was given back to.

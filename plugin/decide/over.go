@@ -11,10 +11,10 @@ import (
 
 // setHeaders sets the headers of the rules that are over. Where several set one header, that of
 // the first rule counts.
-func (w *Worker) setHeaders(q *Question) {
+func (q *Question) setHeaders(host Host) {
 	for i := len(q.Checks) - 1; i >= 0; i-- {
-		if c := &q.Checks[i]; c.Excused && len(c.Rule.Over.Headers) > 0 {
-			w.host.SetHeaders(q.ContextID, c.Rule.Over.Headers)
+		if c := &q.Checks[i]; c.Over && len(c.Rule.Over.Headers) > 0 {
+			host.SetHeaders(q.ContextID, c.Rule.Over.Headers)
 		}
 	}
 }
@@ -25,7 +25,7 @@ func (w *Worker) setHeaders(q *Question) {
 func (q *Question) WaitMicros() (longest int64) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
-		if !enforcedRejection(c) || c.Excused {
+		if !enforcedRejection(c) || c.Over {
 			continue
 		}
 		wait := c.LeftMicros
@@ -37,9 +37,16 @@ func (q *Question) WaitMicros() (longest int64) {
 	return longest
 }
 
-// sooner returns the shown limits of the list, the rule's own or its over's, that has room sooner, of a
-// check that rejects.
-func (c *Check) sooner(shown []answer.Limit) []answer.Limit {
+// explain says in a rejection what a request that is over waits for: the shown limits, by, of the list that has
+// room sooner, of the rule's own and its over's.
+func (q *Question) explain(r *answer.Rejection) {
+	if r.Chained = q.has.over; r.Chained {
+		r.WaitMicros = q.WaitMicros()
+	}
+	c := q.verdict.By
+	if !c.Limits.Pays || c.By.Blocks() {
+		return
+	}
 	from, to := 0, c.Limits.Own
 	others := algo.LongestWait(c.Decisions[to:])
 	if others != 0 && algo.ShorterWait(others, algo.LongestWait(c.Decisions[:to])) == others {
@@ -53,5 +60,5 @@ func (c *Check) sooner(shown []answer.Limit) []answer.Limit {
 			}
 		}
 	}
-	return shown[begin:end]
+	r.By = r.By[begin:end]
 }

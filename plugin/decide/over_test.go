@@ -337,7 +337,7 @@ func TestOverKeptBack(t *testing.T) {
 // keptBack is the outcome of a request that came before all others, and was kept back past the bound.
 func (w overWorld) keptBack(rules string) string {
 	q := w.begin(asks(rules))
-	q.overdue = true
+	q.kept.overdue = true
 	q.giveUp()
 	w.worker.conclude(q, w.now)
 	testenv.Same(w.t, rules+": the commands", len(w.flying), 0)

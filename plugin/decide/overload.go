@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/deny"
 	"github.com/sluiceproxy/sluice/plugin/lru"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -37,7 +36,8 @@ type burst struct {
 
 // said is Redis' last decision about an identity.
 type said struct {
-	block     deny.Block
+	by        algo.By // who decided, and for how long it lasts if that is a block
+	left      int64
 	decisions []algo.Decision // of the limits; unused under a block
 	costs     []int64         // that they were made for
 	sizes     []algo.Size     // that came with the request, before an operator's factor
@@ -67,10 +67,7 @@ func (b *burst) hear(c *Check, r *redis.Reply, again bool, nowMicros int64) {
 			e.number, e.lent, e.used, e.decisions = b.number, e.lent[:0], e.used[:0], e.decisions[:0]
 		}
 		e.atMicros, e.storeMicros = nowMicros, r.AtMicros
-		e.block = deny.Block{By: r.By, LeftMicros: r.LeftMicros}
-		if r.EarnedMicros > 0 {
-			e.block = deny.Block{By: algo.ByPenalty, LeftMicros: r.EarnedMicros}
-		}
+		e.by, e.left = blockOf(&r.Ruling)
 		e.costs, e.sizes = append(e.costs[:0], c.Costs...), append(e.sizes[:0], c.own...)
 		known := len(e.decisions)
 		e.decisions = slices.Grow(e.decisions, len(r.Decisions))[:len(r.Decisions)]
@@ -126,7 +123,7 @@ func (b *burst) about(q *Question, c *Check, part *rule.Part) (h heard, ok bool)
 	if e == nil || e.atMicros < q.arrivedMicros {
 		return h, false
 	}
-	if e.block.By != algo.ByLimits {
+	if e.by != algo.ByLimits {
 		return heard{said: e, check: c}, true
 	}
 	if len(e.decisions) != len(c.Decisions) || len(e.sizes) != len(c.own) {
@@ -160,15 +157,15 @@ func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects
 		}
 		age := now.SteadyMicros - h.atMicros
 		r.AtMicros = h.storeMicros + age
-		if h.block.By != algo.ByLimits {
-			left := h.block.LeftMicros
+		if h.by != algo.ByLimits {
+			left := h.left
 			if left != algo.Never {
 				left = max(0, left-age)
 			}
-			if !h.block.By.Blocks() || left == 0 {
+			if !h.by.Blocks() || left == 0 {
 				continue
 			}
-			r.By, r.LeftMicros = h.block.By, left
+			r.By, r.LeftMicros = h.by, left
 			return r, true
 		}
 		for _, limit := range part.Limits {
@@ -206,7 +203,7 @@ func (b *burst) lend(q *Question, c *Check) {
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
 		h, ok := b.about(q, c, part)
-		if !ok || h.block.By != algo.ByLimits {
+		if !ok || h.by != algo.ByLimits {
 			continue
 		}
 		c.lent = true
@@ -223,7 +220,7 @@ func (b *burst) fitsList(q *Question, c *Check, from, to int) bool {
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]
 		h, ok := b.about(q, c, part)
-		if !ok || h.block.By != algo.ByLimits {
+		if !ok || h.by != algo.ByLimits {
 			continue
 		}
 		for _, limit := range part.Limits {

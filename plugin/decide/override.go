@@ -55,13 +55,15 @@ type overrides struct {
 	toldMicros int64 // when an operator was told last
 }
 
-func newOverrides(cfg *config.Config, rules *rule.Set, record Recorder, chance rand.Source) overrides {
+func newOverrides(
+	cfg *config.Config, rules *rule.Set, host Host, record Recorder, chance rand.Source,
+) overrides {
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
 		return overrides{known: &lru.Table[rule.ID, known]{}, told: &lru.Table[rule.ID, bool]{}}
 	}
 	values := lru.New[rule.ID, known](maxKnown, chance.Uint64())
 	told := lru.New[rule.ID, bool](maxToldIdentities, chance.Uint64())
-	return overrides{record: record, rules: rules, known: values, told: told}
+	return overrides{record: record, host: host, rules: rules, known: values, told: told}
 }
 
 func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
@@ -170,6 +172,24 @@ func (o *overrides) keep(a *Ask, value string, leftMicros, nowMicros int64) {
 // How an override changes a check, and how the check gets back what it came with. All checks of a question
 // share its memory.
 
+// overridden is what a check keeps of its own, whatever an override makes of it.
+type overridden struct {
+	own   []algo.Size // came with the request, in the calendar windows around its time
+	made  *made       // nil: no override is known
+	ahead rule.Ahead  // what another tier may need of the request
+}
+
+// overrideMemory is the memory of all checks.
+type overrideMemory struct {
+	list  []made
+	ahead rule.Ahead
+}
+
+func (m *overrideMemory) emptied() overrideMemory {
+	clear(m.ahead) // values may be long
+	return overrideMemory{m.list[:0], m.ahead[:0]}
+}
+
 // made is the override in force for a check, and the check before it.
 type made struct {
 	value []byte // as Redis has it; empty: none
@@ -195,8 +215,8 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 	}
 	if c.made == nil {
 		c.Sizes = c.own
-		q.mades = append(q.mades, made{came: c.Demand, decisions: c.Decisions})
-		c.made = &q.mades[len(q.mades)-1]
+		q.overrides.list = append(q.overrides.list, made{came: c.Demand, decisions: c.Decisions})
+		c.made = &q.overrides.list[len(q.overrides.list)-1]
 	}
 	m, to, begin := c.made, override.Parse(text.View(value)), len(q.sizes)
 	c.Demand, c.own, c.Decisions, m.kind = m.came, m.came.Sizes, m.decisions, to.Kind

@@ -299,7 +299,6 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	crowd := &w.worker.crowd
-	crowd.begin()
 	crowd.hold(kept)
 	crowd.timeoutMicros = 0
 	crowd.expire(w.now)

@@ -133,7 +133,7 @@ func (p *penalties) tell(a *Ask, now Time) []algo.Strikes {
 // mustDefer reports whether Redis must not count a rejection at once. If several enforced rules
 // are asked, one may be full only of charges by requests that another rule rejects, and which
 // are on their way back. Such a rejection is not the fault of its client.
-func (q *Question) mustDefer() bool { return q.enforced > 1 }
+func (q *Question) mustDefer() bool { return q.has.enforced > 1 }
 
 // judge keeps the rejection of a request that is refused as a strike, if Redis has not counted it; deferred
 // says whether Redis was told not to. Redis counts it with the identity's next call. Where several rules

@@ -25,25 +25,20 @@ type Question struct {
 	next    *Question // in the list that it is in
 
 	arrivedMicros int64 // on the steady clock
-	keptMicros    int64 // when it was kept back, see redis.Conn.ListeningMicros; 0: it was not
-	overdue       bool  // it was, for the whole timeout
+	kept          keptBack
 
 	verdict   Verdict // once it is concluded
 	concluded bool
 	refused   bool // and what it charged, or turns out to have, is given back
-	settles   bool // some rule settles what it charged when the request is over
-	enforced  int  // checks whose rule can reject the request
-	over      bool // some rule has an over, see over.go
-
-	asking rule.Asking
+	has       has
+	asking    rule.Asking
 
 	// Memory of all checks.
 	decisions []algo.Decision
 	tags      []byte
 	costs     []int64
 	sizes     []algo.Size
-	mades     []made
-	ahead     rule.Ahead
+	overrides overrideMemory
 }
 
 // State is where the request is in its life.
@@ -64,14 +59,7 @@ func (q *Question) Keep(applied []rule.Applied) bool {
 		c.Rule = a.Rule
 		q.tags, c.Tag = keep(q.tags, a.Tag)
 		q.keep(c, &a.Demand)
-		if a.Ahead != nil {
-			q.ahead, c.ahead = keep(q.ahead, a.Ahead)
-		}
-		q.settles = q.settles || a.Rule.Settle != nil
-		if c.Rule.Enforced {
-			q.over = q.over || a.Rule.Over != nil
-			q.enforced++
-		}
+		q.note(c, a) // features.go
 	}
 	return len(q.Checks) > 0
 }
@@ -143,13 +131,15 @@ func (p *questions) recycle(q *Question) {
 		return
 	}
 	must.Hold(q.waiting == 0 && !q.turn.waits && q.next == nil, "a question that has ended waits for nothing")
-	p.stores.slots.forget(q)
+	for i := range q.Checks {
+		r := &q.Checks[i].charged.receipt
+		must.Hold(!r.Held(), "a request that has ended holds no slots")
+		p.stores.slots.vacate(r) // or else a pointer to memory would be kept that is used again
+	}
 	clear(q.Checks)
-	clear(q.ahead) // values may be long
 	*q = Question{
-		home: q.home, Checks: q.Checks[:0],
-		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0], mades: q.mades[:0],
-		ahead: q.ahead[:0],
+		home: q.home, Checks: q.Checks[:0], overrides: q.overrides.emptied(),
+		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
 	}
 	if len(p.idle) < maxIdleQuestions {
 		p.idle = append(p.idle, q)
@@ -163,10 +153,43 @@ type readyList struct {
 	fresh *Question // the first without a verdict, or nil
 }
 
-// pop takes out the first question that has its verdict; nil if none has.
-func (r *readyList) pop() *Question {
-	if r.first == r.fresh {
-		return nil
+// list is paused questions, first in, first out. A question is in one list at most, which
+// needs no memory of its own.
+type list struct {
+	first, last *Question
+	n           int
+}
+
+func (l *list) push(q *Question) {
+	must.Hold(q.next == nil && l.last != q, "a question is in one list at most")
+	if l.first == nil {
+		l.first = q
+	} else {
+		l.last.next = q
 	}
-	return r.list.pop()
+	l.last = q
+	l.n++
+}
+
+// pop takes out the first question. There must be one.
+func (l *list) pop() *Question {
+	must.Hold(l.n > 0, "what is taken out of a list was put into it")
+	q := l.first
+	if l.first, q.next = q.next, nil; l.first == nil {
+		l.last = nil
+	}
+	l.n--
+	must.Hold((l.n == 0) == (l.first == nil), "a list is as long as it says")
+	return q
+}
+
+// remove takes out a question, if it is there. The others keep their order.
+func (l *list) remove(q *Question) {
+	others := list{}
+	for l.first != nil {
+		if other := l.pop(); other != q {
+			others.push(other)
+		}
+	}
+	*l = others
 }

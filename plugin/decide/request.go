@@ -30,8 +30,8 @@ func (s *Stores) AskRedis(q *Question, now Time) (decided bool) {
 	if q.first(isUnasked) != nil {
 		conn := s.remote.conn
 		cause := conn.Begin(now.SteadyMicros)
-		if q.keptMicros != 0 {
-			conn.KeptBack(conn.ListeningMicros(now.SteadyMicros) - q.keptMicros)
+		if q.kept.atMicros != 0 {
+			conn.KeptBack(conn.ListeningMicros(now.SteadyMicros) - q.kept.atMicros)
 		}
 		for i := range q.Checks {
 			c := &q.Checks[i]
@@ -77,14 +77,12 @@ func (q *Question) Decided(index int, r *redis.Reply, nowMicros int64) {
 		}
 		return
 	}
-	// The failure mode has decided. If the request was admitted anyway, the charge stands, but if its rule
-	// settles, this charge would never be settled; if it has slots, the request holds none; and if the rule is
-	// over, it charges nothing.
+	// The failure mode has decided.
 	if r.Allowed && r.By == algo.ByLimits {
 		if taken, some := q.taken(was.Demand, &r.Ruling, r.Decisions); some {
 			c.charged.late.fill(Receipt{Demand: taken, source: FromRedis, atMicros: r.AtMicros, nonce: was.nonce})
-			if q.refused || c.Status == Rejected || c.Rule.Settle != nil || was.Limits.HasSlots {
-				q.home.stores.GiveBack(&c.charged.late, now)
+			if q.refused || !c.keepsLate() {
+				s.GiveBack(&c.charged.late, now)
 			}
 		}
 	}
@@ -154,10 +152,8 @@ func (s *Stores) Conclude(q *Question, now Time) Verdict {
 	q.concluded, q.verdict = true, v
 	s.record.Concluded(q, v)
 	q.refused = v.Event == Refused // what late replies turn out to have charged is given back, too
-	if q.refused || q.over {
-		for i := range q.Checks {
-			s.concluded(q, &q.Checks[i], now) // features.go
-		}
+	if q.refused || q.has.concludes() {
+		s.concluded(q, now) // features.go
 	}
 	return v
 }
@@ -173,4 +169,27 @@ func (s *Stores) Leave(q *Question, now Time) {
 		s.giveAllBack(&q.Checks[i], now)
 	}
 	s.record.Count(metric.TurnExpired, 1)
+}
+
+// Unfinished reports whether the end of the request changes anything in the stores. For most
+// it does not, and their end costs nothing.
+func (q *Question) Unfinished() bool {
+	switch q.state {
+	case Held:
+		return true
+	case Passed, Redirected, Responded:
+		return q.mustFinish()
+	}
+	return false
+}
+
+// Finish ends what an admitted request holds until it is over: its stream has ended,
+// or it was admitted after that. If no response came, nothing is read, and resp may be nil.
+//
+//go:inline
+func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
+	must.Hold(!q.refused, "what a refused request held was given back at once")
+	if q.mustFinish() {
+		s.ended(q, resp, now) // features.go
+	}
 }

@@ -3,34 +3,16 @@ package decide
 import (
 	"slices"
 
-	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // How the response corrects a charge.
 
-// Unfinished reports whether the end of the request changes anything in the stores. For most
-// it does not, and their end costs nothing.
-func (q *Question) Unfinished() bool {
-	switch q.state {
-	case Held:
-		return true
-	case Passed, Redirected, Responded:
-		return q.mustFinish()
-	}
-	return false
-}
-
-// mustFinish reports whether the stores hold something for the request until it is over.
-//
-//go:inline
-func (q *Question) mustFinish() bool { return q.settles || q.first(occupiesSlots) != nil }
-
 // Respond takes what the headers of the upstream's response say of the charges.
 //
 //go:inline
 func (q *Question) Respond(resp rule.Response) {
-	if q.settles {
+	if q.has.settles {
 		q.hear(resp)
 	}
 }
@@ -42,17 +24,6 @@ func (q *Question) hear(resp rule.Response) {
 		if settlement := q.Checks[i].Rule.Settle; settlement != nil && c.receipt.source != FromNone {
 			c.heard = settlement.AtHeaders(resp)
 		}
-	}
-}
-
-// Finish ends what an admitted request holds until it is over: its stream has ended,
-// or it was admitted after that. If no response came, nothing is read, and resp may be nil.
-//
-//go:inline
-func (s *Stores) Finish(q *Question, resp rule.Response, now Time) {
-	must.Hold(!q.refused, "what a refused request held was given back at once")
-	if q.mustFinish() {
-		s.ended(q, resp, now) // features.go
 	}
 }
 

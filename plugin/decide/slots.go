@@ -3,8 +3,6 @@ package decide
 import (
 	"math/rand/v2"
 
-	"github.com/sluiceproxy/sluice/algo"
-	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 	"github.com/sluiceproxy/sluice/plugin/slots"
@@ -30,22 +28,33 @@ func newInFlight(rules *rule.Set, chance rand.Source) inFlight {
 	return inFlight{book: slots.New(ttls, chance.Uint64())}
 }
 
-// occupy notes the slots that a receipt has of one part of the identity.
-func (f *inFlight) occupy(r *Receipt, p *rule.Part, name []byte, nowMicros int64) {
-	for _, limit := range p.Limits {
-		if r.Costs[limit] <= 0 || r.Limits.Limits[limit].TTLMicros == 0 {
-			continue
-		}
-		at := &r.slot
-		if at.Held() {
-			if r.further == nil { // it never grows: slots stay where they are
-				r.further = make([]slots.Slot, 0, len(r.Costs)-1)
+// occupied is the slots of a receipt, from the decision on until the request is over.
+type occupied struct {
+	slots.Slot
+	further []slots.Slot // of further limits
+}
+
+// occupy notes the slots that a check has charged, of each part of its identity.
+func (f *inFlight) occupy(c *Check, now Time) {
+	r := &c.charged.receipt
+	for i := range r.Limits.Parts {
+		p := &r.Limits.Parts[i]
+		name, _ := c.Name(p, &f.name)
+		for _, limit := range p.Limits {
+			if r.Costs[limit] <= 0 || r.Limits.Limits[limit].TTLMicros == 0 {
+				continue
 			}
-			r.further = append(r.further, slots.Slot{Further: true})
-			at = &r.further[len(r.further)-1]
+			at := &r.Slot
+			if at.Held() {
+				if r.further == nil { // it never grows: slots stay where they are
+					r.further = make([]slots.Slot, 0, len(r.Costs)-1)
+				}
+				r.further = append(r.further, slots.Slot{Further: true})
+				at = &r.further[len(r.further)-1]
+			}
+			at.Nonce, at.Slots = r.nonce, r.Costs[limit]
+			f.book.Occupy(at, r.Limits.ID, name, r.source != FromRedis, now.SteadyMicros)
 		}
-		at.Nonce, at.Slots = r.nonce, r.Costs[limit]
-		f.book.Occupy(at, r.Limits.ID, name, r.source != FromRedis, nowMicros)
 	}
 }
 
@@ -53,47 +62,25 @@ func (f *inFlight) occupy(r *Receipt, p *rule.Part, name []byte, nowMicros int64
 func (w *Worker) InFlight(set rule.LimitSetID) int64 { return w.stores.slots.book.InFlight(set) }
 
 //go:inline
-func occupiesSlots(c *Check) bool { return c.charged.receipt.slot.Held() }
+func occupiesSlots(c *Check) bool { return c.charged.receipt.Held() }
 
 // Slots are given back when a request ends, and renewed until then.
 
-// forget keeps the Book from holding a pointer to memory that is used again.
-func (f *inFlight) forget(q *Question) {
-	for i := range q.Checks {
-		r := &q.Checks[i].charged.receipt
-		must.Hold(!r.slot.Held(), "a request that has ended holds no slots")
-		if r.slot.Held() {
-			f.vacate(r)
-		}
-	}
-}
-
 // release gives the slots of a receipt back to the store that gave them, and nothing else of the charge.
 func (s *Stores) release(r *Receipt, now Time) {
-	if !r.slot.Held() {
+	if !r.Held() {
 		return
 	}
-	s.releaseSlot(r, &r.slot, now)
-	for i := range r.further {
-		s.releaseSlot(r, &r.further[i], now)
-	}
-}
-
-func (s *Stores) releaseSlot(r *Receipt, slot *slots.Slot, now Time) {
-	freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
-	if id := s.slots.book.Vacate(slot); r.source != FromRedis {
-		s.embedded.occupy(r.Limits, id.Tag, s.calendars.sizes(r.Limits.ID, now.UnixMicros), id.Slots, now)
-	} else {
-		s.remote.conn.Release(s.remote.scripts[id.Set], id.Tag, freed, now.SteadyMicros)
-	}
-}
-
-// renewSlots has the slots renewed that are due.
-func (s *Stores) renewSlots(now Time) {
-	if s.slots.book.Due(now.SteadyMicros) {
-		s.slots.book.Renew(now.SteadyMicros, renewer{s, now})
-		if !s.alone() {
-			s.remote.conn.Flush(now.SteadyMicros) // the renewals
+	for i := -1; i < len(r.further); i++ {
+		slot := &r.Slot
+		if i >= 0 {
+			slot = &r.further[i]
+		}
+		freed := redis.Slots{Nonce: slot.Nonce, Count: slot.Slots}
+		if id := s.slots.book.Vacate(slot); r.source != FromRedis {
+			s.embedded.occupy(r.Limits, id.Tag, s.calendars.sizes(r.Limits.ID, now.UnixMicros), id.Slots, now)
+		} else {
+			s.remote.conn.Release(s.remote.scripts[id.Set], id.Tag, freed, now.SteadyMicros)
 		}
 	}
 }
@@ -127,28 +114,13 @@ func (r renewer) RenewSlots(id *slots.Identity, due []*slots.Slot) {
 	}
 }
 
-// occupy tells the store how many slots of a part of an identity the worker occupies. sizes are the
-// limits' configured sizes.
-func (e *embedded) occupy(limits *rule.LimitSet, part []byte, sizes []algo.Size, slots int64, now Time) {
-	plan, entries := limits.Plan, e.entries[limits.ID]
-	_, id := rule.CutPart(part)
-	for n := range entries {
-		perID := limits.Limits[entries[n].Limits[0]].PerID
-		if len(id) == 0 && perID == "" || perID != "" && len(id) > len(perID) && string(id[:len(perID)]) == perID {
-			plan = entries[n].of(sizes, &e.sizes)
-			break
-		}
-	}
-	_ = e.store.Occupy(plan, part, now.UnixMicros, slots)
-}
-
 // vacate notes that the slots of a receipt, if any, are free.
 func (f *inFlight) vacate(r *Receipt) {
-	if !r.slot.Held() {
+	if !r.Held() {
 		return
 	}
 	for i := range r.further {
 		f.book.Vacate(&r.further[i])
 	}
-	f.book.Vacate(&r.slot)
+	f.book.Vacate(&r.Slot)
 }

@@ -68,7 +68,7 @@ func (w *world) slotsOf(set *rule.LimitSet, tag string) (nonces []int64) {
 	for q := range w.requests {
 		for i := range q.Checks {
 			c := &q.Checks[i]
-			slot := c.charged.receipt.slot
+			slot := c.charged.receipt.Slot
 			if !slot.Held() || c.Source != FromRedis {
 				continue
 			}
@@ -148,7 +148,7 @@ func (w *world) wantHeld(want int64) {
 	var held int64
 	for q := range w.requests {
 		if q.Checks != nil {
-			held += q.Checks[0].charged.receipt.slot.Slots
+			held += q.Checks[0].charged.receipt.Slot.Slots
 		}
 	}
 	if held != want {

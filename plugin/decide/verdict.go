@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
@@ -24,57 +23,51 @@ type Verdict struct {
 // order of rules and of replies makes no difference to it, but for which of two
 // rejecting rules is named. A shadow rule's check changes nothing for the request.
 func (q *Question) Verdict() Verdict {
-	if q.over {
-		for i := range q.Checks {
-			c := &q.Checks[i]
-			c.Excused = c.Excused || c.isOver()
-		}
-	}
-	// A rejection stands, whatever became of the other checks.
-	if c := q.first(rejectsAlone); c != nil {
-		rejections := 0
-		for i := range q.Checks {
-			if enforcedRejection(&q.Checks[i]) {
-				rejections++
+	var refuses, over, shadow *Check // the first of each kind
+	rejections, denies, undecided, local := 0, false, false, false
+	v := Verdict{Event: Admitted, Outcome: answer.Allowed}
+	for i := range q.Checks {
+		c := &q.Checks[i]
+		switch enforced := c.Rule.Enforced; {
+		case c.Status == Rejected && enforced:
+			if rejections++; refuses == nil && !c.Over {
+				refuses = c
+			}
+		case c.Status == Rejected && shadow == nil:
+			shadow = c
+		case c.Status == Undecided && enforced:
+			undecided, denies = true, denies || failsDenying(c)
+		case c.Status == Allowed && enforced:
+			for j := range c.Decisions { // the longest delay of its queues
+				v.DelayMicros = max(v.DelayMicros, c.Decisions[j].DelayMicros)
 			}
 		}
-		return Verdict{Event: Refused, Outcome: c.rejection(), By: c, Several: rejections > 1}
+		if c.Over && over == nil {
+			over = c
+		}
+		local = local || c.Source == FromFallback
 	}
-	// An undecided check gets the failure mode of its rule. In mode local the embedded store
-	// was asked before; if that failed as well, the request goes on as in mode allow. One
-	// check that denies is enough.
-	if q.first(failsDenying) != nil {
+	switch {
+	case refuses != nil: // it stands, whatever became of the other checks
+		return Verdict{Event: Refused, Outcome: refuses.rejection(), By: refuses, Several: rejections > 1}
+	case denies:
+		// An undecided check gets the failure mode of its rule. In mode local the embedded store
+		// was asked before; if that failed as well, the request goes on as in mode allow. One
+		// check that denies is enough.
 		return Verdict{Event: Refused, Outcome: answer.FailedDeny}
-	}
-	v := Verdict{Event: Admitted, Outcome: answer.Allowed, DelayMicros: q.delayMicros()}
-	if v.DelayMicros > 0 {
-		v.Event = Queued
-	}
-	switch over, shadow := q.first(isExcused), q.first(shadowRejection); {
-	case q.first(enforcedUndecided) != nil:
+	case undecided:
 		v.Outcome = answer.FailedAllow
 	case over != nil:
 		v.Outcome, v.By = answer.Over, over
-	case q.first(decidedByFallback) != nil:
+	case local:
 		v.Outcome = answer.LocalAllowed
 	case shadow != nil:
 		v.Outcome, v.By = answer.ShadowLimited, shadow
 	}
-	return v
-}
-
-// delayMicros is how long queues hold the request: the longest of their delays.
-func (q *Question) delayMicros() (delay int64) {
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != Allowed || !c.Rule.Enforced {
-			continue
-		}
-		for j := range c.Decisions {
-			delay = max(delay, c.Decisions[j].DelayMicros)
-		}
+	if v.DelayMicros > 0 {
+		v.Event = Queued
 	}
-	return delay
+	return v
 }
 
 // What a check is, for those who look for one of a kind.
@@ -82,27 +75,12 @@ func (q *Question) delayMicros() (delay int64) {
 //go:inline
 func enforcedRejection(c *Check) bool { return c.Status == Rejected && c.Rule.Enforced }
 
-//go:inline
-func enforcedUndecided(c *Check) bool { return c.Status == Undecided && c.Rule.Enforced }
-func shadowRejection(c *Check) bool   { return c.Status == Rejected && !c.Rule.Enforced }
-
-//go:inline
-func decidedByFallback(c *Check) bool { return c.Source == FromFallback }
-
 // failsDenying is an enforced check that was not decided, of a rule with this failure mode.
 //
 //go:inline
 func failsDenying(c *Check) bool {
-	return enforcedUndecided(c) && c.Rule.Failure == config.FailDeny
+	return c.Status == Undecided && c.Rule.Enforced && c.Rule.Failure == config.FailDeny
 }
-
-// isOver reports whether the check's rejection is one that nothing has to pay for: it concludes
-// nothing, also a remembered one, and the other rules are asked.
-func (c *Check) isOver() bool {
-	return c.Rule.Excuses && enforcedRejection(c) && c.By == algo.ByLimits
-}
-
-func isExcused(c *Check) bool { return c.Excused }
 
 // Outcome is the check's own result, whatever the others say.
 func (c *Check) Outcome() answer.Outcome {
@@ -112,7 +90,7 @@ func (c *Check) Outcome() answer.Outcome {
 		return answer.FailedDeny
 	case c.Status == Undecided:
 		return answer.FailedAllow
-	case c.Excused:
+	case c.Over:
 		return answer.Over
 	case rejected && !c.Rule.Enforced:
 		return answer.ShadowLimited
@@ -136,7 +114,7 @@ func (c *Check) rejection() answer.Outcome {
 }
 
 // rejectsAlone reports whether the check is enough to refuse the request.
-func rejectsAlone(c *Check) bool { return enforcedRejection(c) && !c.isOver() }
+func rejectsAlone(c *Check) bool { return enforcedRejection(c) && !c.Over }
 
 // first returns the first check of a kind, in rule order, or nil.
 //
@@ -148,18 +126,6 @@ func (q *Question) first(is func(*Check) bool) *Check {
 		}
 	}
 	return nil
-}
-
-// keepsRemembered reports whether remembered rejections that are excused are all that there is: then
-// they need not be asked about again.
-func keepsRemembered(q *Question) bool {
-	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Status != Allowed && c.Status != Rejected || c.Source == FromMemory && !c.isOver() {
-			return false
-		}
-	}
-	return true
 }
 
 // isUnasked reports whether no store has been asked, or none has said anything yet.

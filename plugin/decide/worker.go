@@ -61,11 +61,10 @@ type Worker struct {
 func NewWorker(
 	cfg *config.Config, rules *rule.Set, embedded *local.Store, host Host, record Recorder, chance rand.Source,
 ) *Worker {
-	stores := newStores(cfg, rules, embedded, record, chance)
-	stores.overrides.host = host
+	stores := newStores(cfg, rules, embedded, host, record, chance)
 	w := &Worker{
 		host: host, stores: stores, questions: questions{stores: stores},
-		display: display{texts: answer.NewTexts(""), plans: stores.embedded.plans},
+		display: display{texts: answer.NewTexts(""), plans: make(plans, len(rules.LimitSets))},
 	}
 	if cfg.Redis != nil {
 		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
@@ -109,9 +108,6 @@ func (w *Worker) conclude(q *Question, now Time) {
 	v := w.stores.Conclude(q, now)
 	if q.state != Gone {
 		w.host.Say(q.ContextID, w.display.text(v))
-		if q.over && v.Event != Refused {
-			w.setHeaders(q)
-		}
 	}
 }
 
@@ -220,7 +216,7 @@ func (w *Worker) Tick(now Time) (ended bool) {
 	w.stores.Tick(now)
 	w.EndRedirected(now)
 	w.goOn(now)
-	return w.conn != nil && w.closing.over(w.conn.Idle(), now.SteadyMicros)
+	return w.conn != nil && w.closing.done(w.conn.Idle(), now.SteadyMicros)
 }
 
 // These bound what one callback does.
@@ -248,7 +244,8 @@ func (w *Worker) goOn(now Time) {
 		w.concludeReady(now)
 	}
 	for range maxExits {
-		if q := w.questions.ready.pop(); q != nil {
+		if r := &w.questions.ready; r.first != r.fresh { // the first one has its verdict
+			q := r.pop()
 			w.step(q, q.verdict.Event, nil, now)
 		} else if q := w.queue.next(now.SteadyMicros); q != nil {
 			w.step(q, q.atItsTurn(), nil, now)
@@ -275,8 +272,7 @@ func (w *Worker) NextMicros(nowMicros int64) int64 {
 	if w.questions.ready.first != nil || w.crowd.n > 0 && !w.conn.Crowded(maxRepeats, nowMicros) {
 		return 1
 	}
-	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.leases.book.NextMicros(nowMicros))
-	next = Sooner(next, w.stores.slots.book.NextMicros(nowMicros))
+	next := Sooner(w.queue.nextMicros(nowMicros), w.stores.nextMicros(nowMicros))
 	if w.conn != nil {
 		next = Sooner(next, w.conn.NextTickMicros(nowMicros))
 	}
@@ -311,8 +307,8 @@ const (
 	maxClosingMicros = 1_000_000
 )
 
-// over reports whether the configuration has ended. idle says that nothing of it is under way.
-func (c *closing) over(idle bool, nowMicros int64) bool {
+// done reports whether the configuration has ended. idle says that nothing of it is under way.
+func (c *closing) done(idle bool, nowMicros int64) bool {
 	return c.untilMicros > 0 && (idle || nowMicros >= c.untilMicros)
 }
 
@@ -326,7 +322,7 @@ func (w *Worker) Close(now Time) (ended bool) {
 		return true
 	}
 	w.conn.SendOutbox(now.SteadyMicros)
-	if w.closing.over(w.conn.Idle(), now.SteadyMicros) {
+	if w.closing.done(w.conn.Idle(), now.SteadyMicros) {
 		return true
 	}
 	w.wake(now)

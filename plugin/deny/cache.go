@@ -97,8 +97,7 @@ func limitOf(d *rule.Demand, i int) *algo.Limit {
 // Cache is one worker's memory of rejections. The zero Cache is one that is off: it remembers
 // nothing, and nothing may be kept there.
 type Cache struct {
-	table  lru.Table[rule.LimitSetID, Entry]
-	limits []remembered // scratch
+	table lru.Table[rule.LimitSetID, Entry]
 }
 
 // New makes a cache of at most size entries, of at least 1. Its seed differs in each worker.
@@ -232,11 +231,12 @@ func (was *remembered) decideClass(
 func (c *Cache) Remember(
 	name []byte, d *rule.Demand, p *rule.Part, decisions []algo.Decision, nowMicros, storeMicros, ttlMicros int64,
 ) {
+	e, _ := c.table.Put(d.Limits.ID, name)
+	e.limits, e.block = e.limits[:0], Block{}
 	wait := int64(0)
-	c.limits = c.limits[:0]
 	for _, i := range p.Limits {
 		said := &decisions[i]
-		c.limits = append(c.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(limitOf(d, i))})
+		e.limits = append(e.limits, remembered{*said, d.Costs[i], sizeOf(d, i), roomOf(limitOf(d, i))})
 		if !said.Allowed {
 			wait = algo.LongerWait(wait, said.RetryAfterMicros)
 		}
@@ -250,9 +250,7 @@ func (c *Cache) Remember(
 	if wait != 0 && wait != algo.Never {
 		ttlMicros = min(ttlMicros, wait)
 	}
-	e, _ := c.table.Put(d.Limits.ID, name)
-	e.limits, e.block, e.rejects = append(e.limits[:0], c.limits...), Block{}, wait != 0
-	e.AtMicros, e.StoreMicros, e.untilMicros = nowMicros, storeMicros, nowMicros+ttlMicros
+	e.rejects, e.AtMicros, e.StoreMicros, e.untilMicros = wait != 0, nowMicros, storeMicros, nowMicros+ttlMicros
 }
 
 // Forget drops the entry of a tag whose state was given something back.

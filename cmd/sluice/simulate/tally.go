@@ -99,7 +99,7 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 	of := t.rules[c.Rule.Name]
 	of.Checked++
 	switch {
-	case c.Excused:
+	case c.Over:
 		of.Over++
 	case c.Status == decide.Rejected && !c.Rule.Enforced:
 		of.Shadow++
@@ -117,7 +117,7 @@ func (t *tally) check(c *decide.Check, admitted bool, now int64) {
 		for i := range c.Limits.Limits {
 			other := &c.Limits.Limits[i]
 			// If it is over, other limits have paid, or need not.
-			if c.Excused != (i < own) && c.Costs[i] != 0 && l.Name == other.Name && l.Capacity == other.Capacity() {
+			if c.Over != (i < own) && c.Costs[i] != 0 && l.Name == other.Name && l.Capacity == other.Capacity() {
 				l.admit(string(c.Tag), c.Costs[i], now)
 			}
 		}

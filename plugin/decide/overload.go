@@ -194,11 +194,9 @@ func (b *burst) rejects(q *Question, c *Check, now Time) (r algo.Ruling, rejects
 
 // lend notes that the failure mode lets a check's request go.
 func (b *burst) lend(q *Question, c *Check) {
-	from, to := 0, len(c.Costs)
-	if c.Limits.Pays {
-		if to = c.Limits.Own; !b.fitsList(q, c, 0, to) {
-			from, to = to, len(c.Costs)
-		}
+	from, to := 0, c.Limits.Own
+	if to < len(c.Costs) && !b.fitsList(q, c, 0, to) {
+		from, to = to, len(c.Costs)
 	}
 	for i := range c.Limits.Parts {
 		part := &c.Limits.Parts[i]

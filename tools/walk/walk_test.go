@@ -49,3 +49,22 @@ func TestOnce(t *testing.T) {
 		t.Errorf("%d functions, once %q; want 7, %q", all, once, want)
 	}
 }
+
+func TestSpreads(t *testing.T) {
+	also := map[string][]string{"points": {"shop.Points"}}
+	got, err := Spreads("testdata", "shop", "index.go", []string{"sale"}, also)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Spread{
+		{"gift", []string{"sale.go:13", "sale.go:6", "till.go:3"}, 2},
+		{"points", []string{"sale.go:16"}, 1}, // without a file of its own
+		{"till", nil, 0},
+	}
+	same := func(a, b Spread) bool {
+		return a.Feature == b.Feature && slices.Equal(a.Lines, b.Lines) && a.Files == b.Files
+	}
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,3 @@
+package shop
+
+func everything(s *Sale) { s.Gift.wrap() }

@@ -1,0 +1,3 @@
+package shop
+
+func (s *Sale) isGift() bool { return s.Gift.wrap() }

@@ -63,9 +63,6 @@ type remembered struct {
 // size distinguishes limits of one limit set, apart from when their windows begin.
 type size struct{ units, burst int64 }
 
-// exactly reports whether a rejection is of this very demand only: one of two lists has to allow it.
-func exactly(d *rule.Demand) bool { return d.Limits.Pays }
-
 // sizeOf is a limit's size for the request.
 func sizeOf(d *rule.Demand, i int) size {
 	if d.Sizes != nil {
@@ -175,7 +172,7 @@ func (was *remembered) decide(demand *rule.Demand, i int, age int64) (d algo.Dec
 	cost := demand.Costs[i]
 	d = was.decision
 	d.ResetAfterMicros = max(0, d.ResetAfterMicros-age)
-	exact := exactly(demand)
+	exact := demand.Limits.Pays // of this very demand only: one of two lists has to allow it
 	switch {
 	case exact && cost != was.cost:
 		return d, false
@@ -194,31 +191,20 @@ func (was *remembered) decide(demand *rule.Demand, i int, age int64) (d algo.Dec
 		return d, roomOf(l) == was.room
 	case d.Hidden:
 		return d, true
-	case was.room > 0:
-		return was.decideClass(d, cost, l, age)
-	}
-	d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
-	if d.RetryAfterMicros != algo.Never {
-		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
-	}
-	return d, known
-}
-
-// decideClass is one limit's decision, d, about a request of a class: a rejection holds for lower
-// ones. How much a class has left of a limit that allowed another one may be unknown, and is hidden
-// then.
-func (was *remembered) decideClass(
-	d algo.Decision, cost int64, l *algo.Limit, age int64,
-) (_ algo.Decision, known bool) {
-	lower := was.room - l.Room()
-	left := d.Remaining - lower
-	if d.Allowed {
-		d.Hidden = lower != 0 && (lower < 0 || left < cost)
+	case was.room == 0:
+		d.RetryAfterMicros, known = l.RetryAfterFor(cost, was.cost, d.RetryAfterMicros)
+	default:
+		// The request is of a class: a rejection holds for lower ones. How much a class has left of a limit that
+		// allowed another one may be unknown, and is hidden then.
+		lower := was.room - l.Room()
+		left := d.Remaining - lower
 		d.Remaining = max(left, 0)
-		return d, d.Hidden || left >= cost
+		if d.Allowed {
+			d.Hidden = lower != 0 && (lower < 0 || left < cost)
+			return d, d.Hidden || left >= cost
+		}
+		d.RetryAfterMicros, known = l.RetryAfterBelow(lower, cost, was.cost, d.RetryAfterMicros, d.ResetAfterMicros+age)
 	}
-	d.Remaining = max(left, 0)
-	d.RetryAfterMicros, known = l.RetryAfterBelow(lower, cost, was.cost, d.RetryAfterMicros, d.ResetAfterMicros+age)
 	if d.RetryAfterMicros != algo.Never {
 		d.RetryAfterMicros = max(1, d.RetryAfterMicros-age)
 	}
@@ -244,7 +230,7 @@ func (c *Cache) Remember(
 			ttlMicros = min(ttlMicros, said.EndsMicros-storeMicros)
 		}
 	}
-	if exactly(d) {
+	if d.Limits.Pays {
 		wait = d.Limits.Plan.WaitMicros(decisions)
 	}
 	if wait != 0 && wait != algo.Never {

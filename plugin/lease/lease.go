@@ -329,10 +329,21 @@ func (l *Lease) Wants(nowMicros int64) (units int64) {
 	if l.asking || l.next.units > 0 || nowMicros < l.coolMicros {
 		return 0
 	}
-	if units = l.limit.Lease.Units; units == 0 {
-		units = l.sharpened(nowMicros)
-	} else if !l.hot {
-		return 0
+	if units = l.limit.Lease.Units; units > 0 {
+		if !l.hot {
+			return 0
+		}
+	} else { // it follows what was admitted in the last ttl, if the period before was even
+		ttl, r := l.limit.Lease.TTLMicros, &l.recent
+		if nowMicros-l.heardAt >= 2*ttl || l.remaining < l.limit.Capacity()/exactBelow {
+			return 0
+		}
+		r.roll(nowMicros, ttl)
+		left := float64(ttl-(nowMicros-r.sinceMicros)) / float64(ttl)
+		units = min(r.now+int64(float64(r.before)*left), l.remaining/shareOfRemaining)
+		if l.limit.Algorithm.HasBurst() {
+			units = min(units, max(l.limit.Capacity()/shareOfCapacity, leastUnits))
+		}
 	}
 	if units < leastUnits || units > min(l.limit.Capacity(), algo.MaxCost) {
 		return 0
@@ -354,19 +365,6 @@ func (l *Lease) Asked(units, nonce, nowMicros int64) {
 
 // Over is the rest of an earlier batch. Redis is told of it with the next one.
 func (l *Lease) Over() algo.Over { return l.over }
-
-// sharpened is a batch that follows what the worker admits.
-func (l *Lease) sharpened(nowMicros int64) (units int64) {
-	ttl := l.limit.Lease.TTLMicros
-	if nowMicros-l.heardAt >= 2*ttl || l.remaining < l.limit.Capacity()/exactBelow {
-		return 0
-	}
-	units = min(l.recent.count(nowMicros, ttl), l.remaining/shareOfRemaining)
-	if l.limit.Algorithm.HasBurst() {
-		units = min(units, max(l.limit.Capacity()/shareOfCapacity, leastUnits))
-	}
-	return units
-}
 
 // drainsSoon reports whether a bucket drains so many units so soon that giving them back is not
 // worth a call.
@@ -395,11 +393,4 @@ func (r *recent) roll(nowMicros, ttlMicros int64) {
 func (r *recent) add(nowMicros, ttlMicros int64) {
 	r.roll(nowMicros, ttlMicros)
 	r.now++
-}
-
-// count is how much was admitted in the last ttl, if the period before was even.
-func (r *recent) count(nowMicros, ttlMicros int64) int64 {
-	r.roll(nowMicros, ttlMicros)
-	left := float64(ttlMicros-(nowMicros-r.sinceMicros)) / float64(ttlMicros)
-	return r.now + int64(float64(r.before)*left)
 }

@@ -79,50 +79,36 @@ func (s *Sketch) Add(rule string, tag []byte) {
 	for i != none && (s.places[i].hash != hash || !text.Equal(s.places[i].Tag, tag)) {
 		i = s.places[i].chain
 	}
-	if i == none {
-		i = s.claim(rule, tag, hash)
+	if i == none { // it gets a new place, or that of the lowest count, which it inherits as its error
+		i = int32(len(s.places))
+		if len(s.places) < s.size { // its count is 0, the lowest there is: the heap's root
+			if len(s.places) < cap(s.places) {
+				s.places = s.places[:i+1] // with the memory of before Reset
+			} else {
+				s.places = append(s.places, place{})
+			}
+			s.places[i].Rejections = 0
+			s.heap = append(s.heap, i)
+			s.places[i].inHeap = i
+			for at := i; at > 0; at = (at - 1) / 2 {
+				s.swap(at, (at-1)/2)
+			}
+		} else { // it leaves its bucket
+			i = s.heap[0]
+			at := s.bucket(s.places[i].hash)
+			for *at != i {
+				at = &s.places[*at].chain
+			}
+			*at = s.places[i].chain
+		}
+		p, head := &s.places[i], s.bucket(hash)
+		p.Rule, p.Tag, p.Error = rule, append(p.Tag[:0], tag...), p.Rejections
+		p.hash, p.chain = hash, *head
+		*head = i
 	}
 	s.places[i].Rejections++
-	s.down(s.places[i].inHeap)
-}
-
-func (s *Sketch) bucket(hash uint64) *int32 { return &s.buckets[hash&uint64(len(s.buckets)-1)] }
-
-// claim gives an identity a place: a new one, or that of the lowest count, which it
-// inherits as its error.
-func (s *Sketch) claim(rule string, tag []byte, hash uint64) int32 {
-	i := int32(len(s.places))
-	if len(s.places) < s.size { // its count is 0, the lowest there is: the heap's root
-		if len(s.places) < cap(s.places) {
-			s.places = s.places[:i+1] // with the memory of before Reset
-		} else {
-			s.places = append(s.places, place{})
-		}
-		s.places[i].Rejections = 0
-		s.heap = append(s.heap, i)
-		s.places[i].inHeap = i
-		for at := i; at > 0; at = (at - 1) / 2 {
-			s.swap(at, (at-1)/2)
-		}
-	} else { // it leaves its bucket
-		i = s.heap[0]
-		at := s.bucket(s.places[i].hash)
-		for *at != i {
-			at = &s.places[*at].chain
-		}
-		*at = s.places[i].chain
-	}
-	p, head := &s.places[i], s.bucket(hash)
-	p.Rule, p.Tag, p.Error = rule, append(p.Tag[:0], tag...), p.Rejections
-	p.hash, p.chain = hash, *head
-	*head = i
-	return i
-}
-
-// down restores the heap below a count that has grown.
-func (s *Sketch) down(at int32) {
-	for {
-		lowest := at
+	for at, lowest := s.places[i].inHeap, int32(0); ; at = lowest { // the heap below a count that has grown
+		lowest = at
 		for child := 2*at + 1; child <= 2*at+2 && int(child) < len(s.heap); child++ {
 			if s.at(child).Rejections < s.at(lowest).Rejections {
 				lowest = child
@@ -132,9 +118,10 @@ func (s *Sketch) down(at int32) {
 			return
 		}
 		s.swap(at, lowest)
-		at = lowest
 	}
 }
+
+func (s *Sketch) bucket(hash uint64) *int32 { return &s.buckets[hash&uint64(len(s.buckets)-1)] }
 
 func (s *Sketch) at(position int32) *place { return &s.places[s.heap[position]] }
 

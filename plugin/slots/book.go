@@ -108,7 +108,14 @@ func (b *Book) Occupy(s *Slot, set rule.LimitSetID, tag []byte, embedded bool, n
 		head := b.bucket(hash)
 		id.chain, *head = *head, id
 		b.size++
-		b.wheels[set].add(id, nowMicros)
+		w := b.wheels[set]
+		if w.count == 0 {
+			w.dueMicros = nowMicros + w.stepMicros
+		}
+		w.count++
+		place := w.placeOf(id)
+		id.index = len(*place)
+		*place = append(*place, id)
 	}
 	s.of, s.index, s.freshMicros, s.hurry = id, len(id.slots), nowMicros, b.hurry
 	id.slots = append(id.slots, s)
@@ -149,7 +156,14 @@ func (b *Book) Vacate(s *Slot) *Identity {
 		}
 		*at, id.chain = id.chain, nil
 		b.size--
-		b.wheels[id.Set].remove(id)
+		w := b.wheels[id.Set]
+		w.count--
+		place := w.placeOf(id)
+		last := len(*place) - 1
+		moved := (*place)[last]
+		(*place)[id.index], moved.index = moved, id.index
+		(*place)[last] = nil
+		*place = (*place)[:last]
 		if len(b.idle) < maxIdleIdentities {
 			b.idle = append(b.idle, id)
 		}

@@ -16,27 +16,7 @@ type wheel struct {
 }
 
 // placeOf is an identity's place. The lower bits of its hash choose the bucket.
-func placeOf(id *Identity) uint64 { return id.hash >> 32 % places }
-
-func (w *wheel) add(id *Identity, nowMicros int64) {
-	if w.count == 0 {
-		w.dueMicros = nowMicros + w.stepMicros
-	}
-	w.count++
-	place := &w.places[placeOf(id)]
-	id.index = len(*place)
-	*place = append(*place, id)
-}
-
-func (w *wheel) remove(id *Identity) {
-	w.count--
-	place := &w.places[placeOf(id)]
-	last := len(*place) - 1
-	moved := (*place)[last]
-	(*place)[id.index], moved.index = moved, id.index
-	(*place)[last] = nil
-	*place = (*place)[:last]
-}
+func (w *wheel) placeOf(id *Identity) *[]*Identity { return &w.places[id.hash>>32%places] }
 
 // Portion is how many slots a Renew has renewed at most. It keeps a worker from its
 // requests for a fraction of a millisecond, however many slots there are.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"github.com/sluiceproxy/sluice/plugin/keyhash"
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -49,7 +48,6 @@ const (
 // has its Question until its stream ends.
 type crowd struct {
 	stores        *Stores
-	remote        *remote    // of the stores
 	home          *questions // where those go that wait for nothing any more
 	timeoutMicros int64      // of Redis
 
@@ -63,13 +61,6 @@ type crowd struct {
 
 	round  uint32 // counts the times in which all that was asked before has been answered
 	endsAt uint64 // the round ends when so many requests have been answered, see redis.Conn.Asked
-}
-
-func newCrowd(home *questions, timeoutMicros int64, chance rand.Source) crowd {
-	return crowd{
-		stores: home.stores, remote: &home.stores.remote, home: home, timeoutMicros: timeoutMicros,
-		key: keyhash.New(chance.Uint64()),
-	}
 }
 
 // keptBack says how long a request has been kept back.
@@ -102,7 +93,7 @@ func (c *crowd) await(s *share) {
 // keepsBack keeps a request back that Redis is to be asked about, if it must wait. It reports
 // whether it does.
 func (c *crowd) keepsBack(q *Question, now Time) bool {
-	if c.n == 0 && !c.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
+	if c.n == 0 && !c.stores.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
 		return false
 	}
 	return c.mustWait(q, now)
@@ -110,7 +101,7 @@ func (c *crowd) keepsBack(q *Question, now Time) bool {
 
 //go:noinline
 func (c *crowd) mustWait(q *Question, now Time) bool {
-	if q.first(isUnasked) == nil || !c.remote.conn.Crowded(0, now.SteadyMicros) {
+	if q.first(isUnasked) == nil || !c.stores.remote.conn.Crowded(0, now.SteadyMicros) {
 		return false
 	}
 	if !c.on { // from now on identities matter
@@ -119,7 +110,7 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 		}
 		c.on = true
 		c.round++
-		c.endsAt, _ = c.remote.conn.Asked()
+		c.endsAt, _ = c.stores.remote.conn.Asked()
 		c.stores.burst.on = true
 		c.stores.burst.number++
 	}
@@ -134,7 +125,7 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 	if s.n == 0 && c.mayAsk(s, now) {
 		return false
 	}
-	q.kept.atMicros = c.remote.conn.ListeningMicros(now.SteadyMicros)
+	q.kept.atMicros = c.stores.remote.conn.ListeningMicros(now.SteadyMicros)
 	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
 	s.list.push(q)
 	c.n++
@@ -154,7 +145,7 @@ func (c *crowd) mayAsk(s *share, now Time) bool {
 	if s.asked >= maxFirst {
 		most = maxRepeats
 	}
-	if c.remote.conn.Crowded(most, now.SteadyMicros) {
+	if c.stores.remote.conn.Crowded(most, now.SteadyMicros) {
 		return false
 	}
 	s.asked++
@@ -197,7 +188,7 @@ func (c *crowd) remove(q *Question) {
 // first ones as long as they need not be asked about, because the worker rejects them from memory by now,
 // and one more.
 func (c *crowd) ask(now Time) {
-	if sent, answered := c.remote.conn.Asked(); answered >= c.endsAt {
+	if sent, answered := c.stores.remote.conn.Asked(); answered >= c.endsAt {
 		c.round++
 		c.endsAt = sent
 	}
@@ -216,7 +207,7 @@ func (c *crowd) ask(now Time) {
 		}
 		c.await(s)
 	}
-	if c.n == 0 && !c.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
+	if c.n == 0 && !c.stores.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
 		c.on = false
 		c.stores.burst.on = false
 	}
@@ -227,7 +218,7 @@ func (c *crowd) expire(now Time) {
 	if c.n == 0 {
 		return
 	}
-	listening := c.remote.conn.ListeningMicros(now.SteadyMicros)
+	listening := c.stores.remote.conn.ListeningMicros(now.SteadyMicros)
 	for range c.turns {
 		s := c.turn()
 		for s.n > 0 && listening-s.first.kept.atMicros >= c.timeoutMicros {

@@ -110,7 +110,9 @@ func (s *Stores) before(q *Question, now Time) {
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if c.Rule.Terms.Overrides {
-			s.overrides.fit(q, c, now)
+			if _, ruled := s.overrides.fit(q, c, now); ruled {
+				s.overrides.apply(q, c, nil) // Redis says so each time
+			}
 		}
 		if c.Limits.Calendars != nil { // of the limits that the override has left
 			micros := now.UnixMicros
@@ -163,9 +165,9 @@ func (s *Stores) ask(l layer, q *Question, now Time) (rejects bool) {
 		}
 		if ok {
 			s.answer(q, c, sources[l], &r, c.Decisions, charge.Nonce, now)
+			rejects = rejects || enforcedRejection(c) && !c.Over
 		}
 	}
-	rejects = q.first(rejectsAlone) != nil
 	switch {
 	case l != memoryLayer:
 	case rejects || q.has.over && q.first(isOpen) == nil:
@@ -277,7 +279,7 @@ func (s *Stores) inPlaceOfRedis(q *Question, now Time) {
 					continue
 				}
 				if c.Rule.Terms.Overrides {
-					r, ok = s.overrides.inPlaceOfRedis(q, c, now)
+					r, ok = s.overrides.fit(q, c, now)
 				}
 				if !ok {
 					if n := len(c.Sizes); n > 0 { // what Redis was sent keeps its calendar windows

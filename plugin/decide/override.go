@@ -68,29 +68,6 @@ func newOverrides(
 
 func hasOverrides(r *rule.Rule) bool { return r.Terms.Overrides }
 
-// fit applies the override of its identity to a check, as far as the worker knows it.
-func (o *overrides) fit(q *Question, c *Check, now Time) {
-	var value []byte
-	if k := o.lasting(&c.Ask, now.SteadyMicros); k != nil {
-		value = k.value
-	}
-	switch override.Parse(text.View(value)).Kind {
-	case override.Free, override.Block:
-		value = nil // Redis says so each time
-	}
-	o.apply(q, c, value)
-}
-
-// lasting is the override that the worker remembers of a check's identity; nil if it remembers none,
-// or that has ended.
-func (o *overrides) lasting(a *Ask, nowMicros int64) *known {
-	k := o.known.Get(a.Rule.ID, a.Tag)
-	if k == nil || nowMicros >= k.untilMicros {
-		return nil
-	}
-	return k
-}
-
 // remember keeps an override that Redis has told, and for how long it lasts.
 func (o *overrides) remember(a *Ask, value []byte, leftMicros, nowMicros int64) {
 	must.Hold(a.Rule.Terms.Overrides, "overrides are of rules that read them")
@@ -121,29 +98,30 @@ func (o *overrides) forget(a *Ask) {
 // learn counts what a reply says of an override, and keeps it. Where the limits have decided, the override
 // that the check was sent with is in force.
 func (o *overrides) learn(a *Ask, r *redis.Reply, nowMicros int64) {
-	kind := override.None
-	if a.made != nil {
-		kind = a.made.kind
-	}
-	ignored := r.Ignored
-	switch {
-	case r.By == algo.ByFree:
+	switch r.By {
+	case algo.ByFree:
 		o.record.Count(metric.OverrideFree, 1)
 		o.keep(a, "free", r.LeftMicros, nowMicros)
 		return
-	case r.By == algo.ByBlock:
+	case algo.ByBlock:
 		o.record.Count(metric.OverrideBlock, 1)
 		o.keep(a, "block", r.LeftMicros, nowMicros)
 		return
-	case r.By != algo.ByLimits:
+	case algo.ByPenalty:
 		return
-	case kind == override.None:
+	}
+	ignored, kind := r.Ignored, override.None
+	if a.made != nil {
+		kind = a.made.kind
+	}
+	switch kind {
+	case override.None:
 		o.forget(a)
-	case kind == override.Factor:
+	case override.Factor:
 		o.record.Count(metric.OverrideFactor, 1)
-	case kind == override.Tier:
+	case override.Tier:
 		o.record.Count(metric.OverrideTier, 1)
-	case kind == override.Numbers:
+	case override.Numbers:
 		o.record.Count(metric.OverrideNumbers, 1)
 	default:
 		ignored = true
@@ -255,26 +233,25 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 	return ok
 }
 
-// inPlaceOfRedis is the ruling on a check's identity, if the worker remembers that it is free or blocked.
-// Otherwise ok is false, and the check is as the override has it that Redis may have told meanwhile.
-func (o *overrides) inPlaceOfRedis(q *Question, c *Check, now Time) (r algo.Ruling, ok bool) {
-	var value []byte
-	if k := o.lasting(&c.Ask, now.SteadyMicros); k != nil {
-		value = k.value
-		r.LeftMicros = k.untilMicros - now.SteadyMicros
-		if k.untilMicros == math.MaxInt64 {
-			r.LeftMicros = algo.Never
-		}
+// fit applies the override of its identity to a check, as far as the worker knows it. If that is free or a
+// block, ok is true, with the ruling where Redis does not decide, and the check stays as it was.
+func (o *overrides) fit(q *Question, c *Check, now Time) (r algo.Ruling, ok bool) {
+	k := o.known.Get(c.Rule.ID, c.Tag)
+	if k == nil || now.SteadyMicros >= k.untilMicros {
+		o.apply(q, c, nil)
+		return r, false
 	}
-	r.AtMicros = now.UnixMicros
-	switch override.Parse(text.View(value)).Kind {
-	case override.Free:
+	kind := override.Parse(text.View(k.value)).Kind
+	if kind != override.Free && kind != override.Block {
+		o.apply(q, c, k.value)
+		return r, false
+	}
+	r = algo.Ruling{AtMicros: now.UnixMicros, By: algo.ByBlock, LeftMicros: k.untilMicros - now.SteadyMicros}
+	if k.untilMicros == math.MaxInt64 {
+		r.LeftMicros = algo.Never
+	}
+	if kind == override.Free {
 		r.By, r.Allowed = algo.ByFree, true
-		return r, true
-	case override.Block:
-		r.By = algo.ByBlock
-		return r, true
 	}
-	o.apply(q, c, value)
-	return algo.Ruling{}, false
+	return r, true
 }

@@ -312,7 +312,7 @@ func TestOverdueCheckIsOfItsTier(t *testing.T) {
 
 // recall is the override that the worker remembers of an identity; nil if it remembers none.
 func (o *overrides) recall(a *Ask, nowMicros int64) []byte {
-	if k := o.lasting(a, nowMicros); k != nil {
+	if k := o.known.Get(a.Rule.ID, a.Tag); k != nil && nowMicros < k.untilMicros {
 		return k.value
 	}
 	return nil

@@ -8,15 +8,8 @@ import (
 
 // How the response corrects a charge.
 
-// Respond takes what the headers of the upstream's response say of the charges.
+// hear takes what the headers of the upstream's response say of the charges.
 //
-//go:inline
-func (q *Question) Respond(resp rule.Response) {
-	if q.has.settles {
-		q.hear(resp)
-	}
-}
-
 //go:noinline
 func (q *Question) hear(resp rule.Response) {
 	for i := range q.Checks {

@@ -113,9 +113,6 @@ func (c *Check) rejection() answer.Outcome {
 	return answer.Limited
 }
 
-// rejectsAlone reports whether the check is enough to refuse the request.
-func rejectsAlone(c *Check) bool { return enforcedRejection(c) && !c.Over }
-
 // first returns the first check of a kind, in rule order, or nil.
 //
 //go:inline

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/keyhash"
 	"github.com/sluiceproxy/sluice/plugin/local"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -67,7 +68,9 @@ func NewWorker(
 		display: display{texts: answer.NewTexts(""), plans: make(plans, len(rules.LimitSets))},
 	}
 	if cfg.Redis != nil {
-		w.crowd = newCrowd(&w.questions, cfg.Redis.TimeoutMicros, chance)
+		w.crowd = crowd{
+			stores: stores, home: &w.questions, timeoutMicros: cfg.Redis.TimeoutMicros, key: keyhash.New(chance.Uint64()),
+		}
 	}
 	return w
 }
@@ -135,7 +138,9 @@ func (w *Worker) step(q *Question, e Event, resp rule.Response, now Time) Effect
 		w.queue.remove(q)
 		w.stores.Leave(q, now)
 	case ShowLimits:
-		q.Respond(resp)
+		if q.has.settles {
+			q.hear(resp)
+		}
 	case Keep:
 		must.Hold(w.passes.between == nil, "one request at a time is between two passes")
 		w.passes.between = q

@@ -236,22 +236,21 @@ func (o *overrides) apply(q *Question, c *Check, value []byte) (ok bool) {
 // fit applies the override of its identity to a check, as far as the worker knows it. If that is free or a
 // block, ok is true, with the ruling where Redis does not decide, and the check stays as it was.
 func (o *overrides) fit(q *Question, c *Check, now Time) (r algo.Ruling, ok bool) {
-	k := o.known.Get(c.Rule.ID, c.Tag)
-	if k == nil || now.SteadyMicros >= k.untilMicros {
-		o.apply(q, c, nil)
-		return r, false
+	var value []byte
+	if k := o.known.Get(c.Rule.ID, c.Tag); k != nil && now.SteadyMicros < k.untilMicros {
+		value = k.value
+		r = algo.Ruling{AtMicros: now.UnixMicros, By: algo.ByBlock, LeftMicros: k.untilMicros - now.SteadyMicros}
+		if k.untilMicros == math.MaxInt64 {
+			r.LeftMicros = algo.Never
+		}
 	}
-	kind := override.Parse(text.View(k.value)).Kind
-	if kind != override.Free && kind != override.Block {
-		o.apply(q, c, k.value)
-		return r, false
-	}
-	r = algo.Ruling{AtMicros: now.UnixMicros, By: algo.ByBlock, LeftMicros: k.untilMicros - now.SteadyMicros}
-	if k.untilMicros == math.MaxInt64 {
-		r.LeftMicros = algo.Never
-	}
-	if kind == override.Free {
+	switch override.Parse(text.View(value)).Kind {
+	case override.Free:
 		r.By, r.Allowed = algo.ByFree, true
+		return r, true
+	case override.Block:
+		return r, true
 	}
-	return r, true
+	o.apply(q, c, value)
+	return algo.Ruling{}, false
 }

@@ -22,7 +22,7 @@ type budget struct {
 var budgets = []budget{
 	{dir: "plugin", lines: 15620, files: 16},
 	{dir: "plugin/config", lines: 2880, files: 15},
-	{dir: "plugin/decide", lines: 2960, files: 24},
+	{dir: "plugin/decide", lines: 2900, files: 24},
 	{dir: "plugin/redis", lines: 2360, files: 17},
 	{dir: "cmd/sluice", lines: 10630},
 	{dir: "cmd/demo", lines: 155},

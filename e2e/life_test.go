@@ -11,12 +11,10 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// remaining is how much a limit has left, as a request of cost 0 learns.
+// remaining is how much a limit has left, as a request of cost 0 learns, whatever its answer is.
 func remaining(t *testing.T, url string, headers ...string) string {
 	t.Helper()
-	r := get(t, url, append(headers, "x-cost: 0")...)
-	testenv.Same(t, "the status of a request of cost 0", r.status, http.StatusOK)
-	return r.header.Get("x-ratelimit-remaining")
+	return get(t, url, append(headers, "x-cost: 0")...).header.Get("x-ratelimit-remaining")
 }
 
 // TestInternalRedirectIsChargedOnce: Envoy follows an upstream's redirect itself.

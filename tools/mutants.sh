@@ -81,9 +81,7 @@ mutant timer-one-tick-late plugin/redis/timeout.go \
 mutant kept-back-for-long plugin/decide/crowd.go \
 	'keptMicros >= c.timeoutMicros' 'keptMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
-	'	k.keptMicros = r.keptMicros
-' '	_ = k
-'
+	', keptMicros: r.keptMicros,' ','
 mutant dropped-settlement plugin/redis/conn.go \
 	'if o.settling >= o.maxPending {' 'if o.settling >= 3 {'
 mutant refund-lost-by-noscript plugin/redis/outcome.go \
@@ -97,7 +95,7 @@ mutant refund-lost-by-noscript plugin/redis/outcome.go \
 mutant check-lost-by-noscript plugin/redis/outcome.go \
 	'accepted: decide, refused: fail, unknown: askAgain,' 'accepted: decide, refused: fail, unknown: ignore,'
 mutant password-in-the-log plugin/redis/health.go \
-	'h.complaint.set(command, text, h.options.Username, h.options.Password)' 'h.complaint.set(command, text, "", "")'
+	'[...]string{h.options.Username, h.options.Password}' '[...]string{"", ""}'
 mutant batch-back-twice plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			s.remote.conn.Refund(b.charge, nowMicros)
 			s.remote.conn.Refund(b.charge, nowMicros)'

@@ -148,7 +148,7 @@ func TestNothingAllocates(t *testing.T) {
 
 func BenchmarkEncodeCheck(b *testing.B) {
 	s := testScript(b)
-	k := command{subject: costing(1)}
+	k := command{Demand: costing(1)}
 	k.script, k.Tag = s, []byte("per-user|0123456789abcdef0123456789abcdef")
 	var out []byte
 	b.ReportAllocs()

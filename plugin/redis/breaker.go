@@ -1,9 +1,6 @@
 package redis
 
-import (
-	"math/rand/v2"
-	"strconv"
-)
+import "math/rand/v2"
 
 // BreakerState is the state of the circuit breaker around Redis.
 type BreakerState uint8
@@ -34,33 +31,6 @@ type breaker struct {
 	failedTag  []byte // of the last check that was not
 }
 
-// succeed counts a check that was decided in time, which ends a row of failures.
-// Only these make the pauses short again, not a probe: where probes succeed but
-// requests do not, the breaker would open and close at the fastest pace for
-// ever.
-func (b *breaker) succeed(tag []byte, nowMicros int64) {
-	b.decided.add(nowMicros)
-	if b.state == Closed {
-		b.row, b.silent = 0, 0
-		b.pauses.reset()
-		b.decidedTag = append(b.decidedTag[:0], tag...)
-	}
-}
-
-// probeTag is the tag whose hash slot the next probe asks: in turn the tag that was
-// decided last, the tag that failed last, and any other. So one of the next probes finds
-// a shard that answers.
-func (b *breaker) probeTag() []byte {
-	b.probes++
-	switch turn := b.probes % 3; {
-	case turn == 1 && len(b.decidedTag) > 0:
-		return b.decidedTag
-	case turn > 0 && len(b.failedTag) > 0:
-		return b.failedTag
-	}
-	return strconv.AppendUint([]byte("sluice"), b.pauses.random.Uint64(), 36)
-}
-
 // recent counts what happened in the last second, or up to a tenth less.
 type recent struct {
 	counts [10]int64 // by the tenth of a second
@@ -69,7 +39,7 @@ type recent struct {
 
 const tenthMicros = 100_000
 
-// advance forgets counts that are a second old.
+// advance forgets counts that are a second old, so that the rest are of the last second.
 func (r *recent) advance(nowMicros int64) {
 	tenth := nowMicros / tenthMicros
 	if tenth-r.tenth >= int64(len(r.counts)) {
@@ -80,19 +50,6 @@ func (r *recent) advance(nowMicros int64) {
 		r.tenth++
 		r.counts[r.tenth%int64(len(r.counts))] = 0
 	}
-}
-
-func (r *recent) add(nowMicros int64) {
-	r.advance(nowMicros)
-	r.counts[r.tenth%int64(len(r.counts))]++
-}
-
-func (r *recent) count(nowMicros int64) (sum int64) {
-	r.advance(nowMicros)
-	for _, n := range r.counts {
-		sum += n
-	}
-	return sum
 }
 
 // pauses are the times between attempts that fail: they double from the shortest

@@ -54,10 +54,20 @@ const (
 // command is one command to Redis, in the pipe until its reply has come, or in the
 // outbox. It keeps what it takes to send it again.
 type command struct {
-	subject
-	manner
-	kind  kind
-	check check
+	kind   kind
+	script *Script
+	// Demand is the command's own copy. A check alone has costs. The values of a release or renewal are
+	// its part's id.
+	rule.Demand
+	nonce int64     // of the charge
+	over  algo.Over // of an earlier batch
+
+	bySource bool // with EVAL
+	byKey    bool // without TIME, see outcomeOf
+
+	madeFor  []byte // the override that a check was made for
+	strikes  []algo.Strikes
+	deferred bool // a rejection is no strike yet
 	// change is the corrections of a refund or settlement: for each charge the units to take off
 	// every limit or, below 0, to add, and then the charge's time.
 	change []int64
@@ -78,79 +88,102 @@ type command struct {
 	untilMicros    int64 // in the outbox: when it is given up
 }
 
-// subject is the identity and the limits that a command is about, and its demand.
-type subject struct {
-	script *Script
-	// Demand is the command's own copy. A check alone has costs. The values of a release or renewal are
-	// its part's id.
-	rule.Demand
-	nonce int64     // of the charge
-	over  algo.Over // of an earlier batch
-}
-
 // same reports whether two commands are about one identity of one rule, whatever the values
 // within it are: they have limits without "per" in common.
-func (of *subject) same(other *subject) bool {
-	return of.script == other.script && string(of.Tag) == string(other.Tag)
-}
-
-// manner is how a script is called.
-type manner struct {
-	bySource bool // with EVAL
-	byKey    bool // without TIME, see refusesCommand
+func (c *command) same(other *command) bool {
+	return c.script == other.script && string(c.Tag) == string(other.Tag)
 }
 
 // appendTo encodes a command that calls a rule's script. This is the one place that
 // tells commands apart: all else about a kind is a row of a table.
 func (c *command) appendTo(dst []byte) []byte {
-	s := c.script
-	switch table[c.kind].form {
-	case checkForm:
-		return c.appendCheck(dst)
+	s, form := c.script, table[c.kind].form
+	switch form {
+	case checkForm: // its head counts the arguments of one without an override
+		dst = appendHead(dst, &s.commandsOf(c.byKey).check, c.bySource, min(len(c.madeFor), 1))
+		dst = s.appendKeys(dst, c)
+		for _, suffix := range s.terms {
+			dst = s.appendKey(dst, c.Tag, suffix)
+		}
+		if c.byKey {
+			dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
+		}
+		if s.packed == nil {
+			dst = s.appendLimits(dst, c, c.Costs)
+		} else {
+			s.holdCosts(c.Costs)
+			s.arg = algo.AppendCosts(s.arg[:0], c.Costs)
+			dst = redisresp.AppendBulk(dst, s.arg)
+			if s.slots >= 0 {
+				dst = redisresp.AppendBulkInt(dst, c.nonce)
+			}
+			if plan := s.planOf(c.Sizes); plan == s.plan {
+				dst = append(dst, s.packed...)
+			} else {
+				s.arg = plan.AppendNumbers(s.arg[:0])
+				dst = redisresp.AppendBulk(dst, s.arg)
+			}
+		}
+		if s.penalty != nil {
+			dst = append(dst, s.penalty...)
+			s.arg = algo.AppendStrikes(s.arg[:0], c.strikes, c.deferred)
+			dst = redisresp.AppendBulk(dst, s.arg)
+		}
+		if len(c.madeFor) > 0 {
+			dst = redisresp.AppendBulk(dst, c.madeFor)
+		}
 
 	case changeForm: // its head counts the arguments of one charge
 		limits := len(s.suffixes)
 		must.Hold(len(c.change) > 0 && len(c.change)%(limits+1) == 0,
 			"a change has of each charge a number for each limit, and its time")
-		dst = appendHead(dst, &s.commandsOf(c.manner).refund, c.manner, len(c.change)-limits-1)
-		dst = s.appendKeys(dst, &c.subject)
+		dst = appendHead(dst, &s.commandsOf(c.byKey).refund, c.bySource, len(c.change)-limits-1)
+		dst = s.appendKeys(dst, c)
 		if c.byKey {
 			dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 		}
-		dst = s.appendLimits(dst, &c.subject, c.change[:limits])
+		dst = s.appendLimits(dst, c, c.change[:limits])
 		for _, v := range c.change[limits:] {
 			dst = redisresp.AppendBulkInt(dst, v)
 		}
 
-	case releaseForm: // it does not ask for the time
-		dst = appendCall(dst, algo.ReleaseScript(), c.bySource, 1, 2*len(c.slots))
-		dst = s.appendSlotKey(dst, &c.subject)
-		dst = appendSlots(dst, c.slots)
-
-	case renewForm: // the slots live for another ttl
-		script, keys := algo.RenewScript(), 1
-		if c.byKey {
-			script, keys = algo.RenewScriptWithoutTime(), 2
+	case releaseForm, renewForm: // a release does not ask for the time
+		script, keys, args := algo.ReleaseScript(), 1, 2*len(c.slots)
+		switch {
+		case form == renewForm && c.byKey:
+			script, keys, args = algo.RenewScriptWithoutTime(), 2, args+1
+		case form == renewForm:
+			script, args = algo.RenewScript(), args+1
 		}
-		dst = appendCall(dst, script, c.bySource, keys, 1+2*len(c.slots))
-		dst = s.appendSlotKey(dst, &c.subject)
-		if c.byKey {
+		dst = appendCall(dst, script, c.bySource, keys, args)
+		limit, values := c.slotLimit(), c.Values
+		if s.per != nil {
+			values = values[min(len(s.per[limit]), len(values)):]
+		}
+		s.key = append(AppendKey(s.key[:0], s.prefix, c.Tag, s.suffixes[limit]), values...)
+		dst = redisresp.AppendBulk(dst, s.key)
+		if keys > 1 {
 			dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
 		}
-		dst = redisresp.AppendBulkInt(dst, c.ttlMicros())
-		dst = appendSlots(dst, c.slots)
+		if form == renewForm { // the slots live for another ttl
+			dst = redisresp.AppendBulkInt(dst, s.plan.Limits()[limit].TTLMicros)
+		}
+		for _, held := range c.slots {
+			dst = redisresp.AppendBulkInt(dst, held.Nonce)
+			dst = redisresp.AppendBulkInt(dst, held.Count)
+		}
 	}
 	return dst
 }
 
 // copyFrom copies another command into c, in the memory that c has.
 func (c *command) copyFrom(from *command) {
-	demand, madeFor := c.Demand, append(c.check.madeFor[:0], from.check.madeFor...)
+	demand, madeFor := c.Demand, append(c.madeFor[:0], from.madeFor...)
 	demand.CopyFrom(&from.Demand)
-	strikes := append(c.check.strikes[:0], from.check.strikes...)
+	strikes := append(c.strikes[:0], from.strikes...)
 	change, slots := append(c.change[:0], from.change...), append(c.slots[:0], from.slots...)
 	*c = *from
-	c.Demand, c.check.madeFor, c.check.strikes, c.change, c.slots = demand, madeFor, strikes, change, slots
+	c.Demand, c.madeFor, c.strikes, c.change, c.slots = demand, madeFor, strikes, change, slots
 }
 
 // size is how many charges, or how many requests' slots, a background command is about.
@@ -159,27 +192,6 @@ func (c *command) size() int64 {
 		return int64(len(c.change) / (len(c.script.suffixes) + 1))
 	}
 	return int64(len(c.slots))
-}
-
-// join adds a background command to c, if one call can do both. It reports whether it has. The
-// charge of a rule with slots has a nonce of its own, so that two are never one call.
-func (c *command) join(other *command) bool {
-	if c.blind != other.blind || c.over != other.over || !c.same(&other.subject) {
-		return false
-	}
-	if c.size()+other.size() > policies[c.kind].together {
-		return false
-	}
-	if len(c.change) > 0 && c.script.slots >= 0 || !slices.Equal(c.Sizes, other.Sizes) {
-		return false
-	}
-	if string(c.Values) != string(other.Values) {
-		return false
-	}
-	c.change = append(c.change, other.change...)
-	c.slots = append(c.slots, other.slots...)
-	c.untilMicros = max(c.untilMicros, other.untilMicros)
-	return true
 }
 
 // Check is one rule's charge for a request, as Redis is asked for it. Add copies it.
@@ -205,55 +217,6 @@ type Reply struct {
 	// and lasts for LeftMicros; empty: there is none. They matter to Remake alone.
 	OtherOverride bool
 	Override      []byte
-}
-
-// check is the part of a command that only checks have.
-type check struct {
-	madeFor  []byte // an override
-	strikes  []algo.Strikes
-	deferred bool
-}
-
-// appendCheck encodes a check. Its head counts the arguments of one without an override.
-func (c *command) appendCheck(dst []byte) []byte {
-	s, k := c.script, &c.check
-	more := 0
-	if len(k.madeFor) > 0 {
-		more = 1
-	}
-	dst = appendHead(dst, &s.commandsOf(c.manner).check, c.manner, more)
-	dst = s.appendKeys(dst, &c.subject)
-	for _, suffix := range s.terms {
-		dst = s.appendKey(dst, c.Tag, suffix)
-	}
-	if c.byKey {
-		dst = s.appendKey(dst, c.Tag, algo.ClockSuffix)
-	}
-	if s.packed == nil {
-		dst = s.appendLimits(dst, &c.subject, c.Costs)
-	} else {
-		s.holdCosts(c.Costs)
-		s.arg = algo.AppendCosts(s.arg[:0], c.Costs)
-		dst = redisresp.AppendBulk(dst, s.arg)
-		if s.slots >= 0 {
-			dst = redisresp.AppendBulkInt(dst, c.nonce)
-		}
-		if plan := s.planOf(c.Sizes); plan == s.plan {
-			dst = append(dst, s.packed...)
-		} else {
-			s.arg = plan.AppendNumbers(s.arg[:0])
-			dst = redisresp.AppendBulk(dst, s.arg)
-		}
-	}
-	if s.penalty != nil {
-		dst = append(dst, s.penalty...)
-		s.arg = algo.AppendStrikes(s.arg[:0], k.strikes, k.deferred)
-		dst = redisresp.AppendBulk(dst, s.arg)
-	}
-	if more > 0 {
-		dst = redisresp.AppendBulk(dst, k.madeFor)
-	}
-	return dst
 }
 
 // appendCosts appends one cost for each limit: costs, or cost where there are none.
@@ -304,12 +267,12 @@ func (c *command) makeChange(k kind, charge *Charge, back []int64, nowMicros int
 // its memory.
 func (c *command) makeBackground(k kind, script *Script, tag []byte, nowMicros int64) {
 	*c = command{
-		kind: k,
-		subject: subject{script: script, Demand: rule.Demand{
+		kind: k, script: script,
+		Demand: rule.Demand{
 			Tag: append(c.Tag[:0], tag...), Values: c.Values[:0], Costs: c.Costs[:0], Sizes: c.Sizes[:0],
-		}},
-		check:  check{strikes: c.check.strikes[:0]},
-		change: c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
+		},
+		strikes: c.strikes[:0],
+		change:  c.change[:0], slots: c.slots[:0], sentMicros: nowMicros,
 	}
 }
 
@@ -323,34 +286,18 @@ type Slots struct {
 	Count int64
 }
 
-// ttlMicros is after how long the slots of a release or renewal have ended by themselves.
-func (of *subject) ttlMicros() int64 {
-	return of.script.plan.Limits()[of.slotLimit()].TTLMicros
-}
-
 // slotLimit is the limit, of the command's part, whose slots a release or renewal is about.
-func (of *subject) slotLimit() int {
-	s := of.script
+func (c *command) slotLimit() int {
+	s := c.script
 	for i := s.slots; s.per != nil && i < len(s.suffixes); i++ {
 		if !s.plan.TakesNonce(i) {
 			continue
 		}
-		if id := s.per[i]; (id == "") == (len(of.Values) == 0) && strings.HasPrefix(text.View(of.Values), id) {
+		if id := s.per[i]; (id == "") == (len(c.Values) == 0) && strings.HasPrefix(text.View(c.Values), id) {
 			return i
 		}
 	}
 	return s.slots
-}
-
-// appendSlotKey appends the key of these slots.
-func (s *Script) appendSlotKey(dst []byte, of *subject) []byte {
-	limit := of.slotLimit()
-	values := of.Values
-	if s.per != nil {
-		values = values[min(len(s.per[limit]), len(values)):]
-	}
-	s.key = append(AppendKey(s.key[:0], s.prefix, of.Tag, s.suffixes[limit]), values...)
-	return redisresp.AppendBulk(dst, s.key)
 }
 
 // makeSlotCommand turns c into a command about the slots of a part of an identity.
@@ -366,6 +313,7 @@ func (c *command) makeSlotCommand(k kind, script *Script, part []byte, nowMicros
 
 // appendHeld appends the slots that costs of the limits take.
 func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
+	must.Hold(len(costs) == len(s.suffixes), "there is a cost for each limit")
 	for i := s.slots; i >= 0 && i < len(s.suffixes); i++ {
 		if s.plan.TakesNonce(i) && costs[i] > 0 {
 			dst = append(dst, Slots{nonce, costs[i]})
@@ -385,12 +333,4 @@ func appendCall(dst []byte, script algo.Script, bySource bool, keys, args int) [
 		dst = redisresp.AppendBulkString(dst, script.SHA1)
 	}
 	return redisresp.AppendBulkInt(dst, int64(keys))
-}
-
-func appendSlots(dst []byte, slots []Slots) []byte {
-	for _, s := range slots {
-		dst = redisresp.AppendBulkInt(dst, s.Nonce)
-		dst = redisresp.AppendBulkInt(dst, s.Count)
-	}
-	return dst
 }

@@ -119,9 +119,9 @@ func TestComplaintKeepsSecrets(t *testing.T) {
 		{"", "ERR " + strings.Repeat("long ", 1000), "ERR " + strings.Repeat("long ", 39) + "l"},
 		{"", "", ""},
 	} {
-		var c complaint
-		c.set(tc.command, []byte(tc.text), "alice", "s3cr3t")
-		if got := c.explain(); got != tc.want {
+		h := health{options: &Options{Username: "alice", Password: "s3cr3t"}}
+		h.complain(tc.command, []byte(tc.text))
+		if _, got := h.why(ErrorReply); got != tc.want {
 			t.Errorf("%q:\ngot  %q\nwant %q", tc.text, got, tc.want)
 		}
 	}

@@ -31,7 +31,7 @@ func New(host Host, observer Observer, options Options) *Conn {
 	quarter := (options.TimeoutMicros/4 + 999) / 1000 * 1000
 	c.link.pipe.listening.periodMicros = min(max(quarter, minTickMicros), maxTickMicros)
 	c.link.rotation.maxAgeMicros = options.MaxAgeMicros
-	c.requests.link, c.requests.nonce = &c.link, int64(chance.Uint64()>>1)
+	c.requests.nonce = int64(chance.Uint64() >> 1)
 	c.outbox.link, c.outbox.maxPending = &c.link, options.MaxPending
 	return c
 }
@@ -80,8 +80,20 @@ func (c *Conn) Add(w Waiter, index int, check Check) (nonce int64) {
 	r := &c.requests
 	r.added++
 	r.nonce = (r.nonce + 1) & (1<<63 - 1)
-	k := c.link.pipe.addCheck(&check, r.nonce, w, index, r.asked.next, r.begunMicros)
-	k.keptMicros = r.keptMicros
+	p := &c.link.pipe
+	k := p.commands.push()
+	k.CopyFrom(&check.Demand)
+	*k = command{
+		kind: checking, byKey: p.byKey, script: check.Script, Demand: k.Demand, nonce: r.nonce, over: check.Over,
+		madeFor: append(k.madeFor[:0], check.MadeFor...),
+		strikes: append(k.strikes[:0], check.Strikes...), deferred: check.Deferred,
+		change: k.change[:0], waiter: w, index: index, question: r.asked.next, keptMicros: r.keptMicros,
+		slots: k.slots[:0],
+	}
+	k.Costs = appendCosts(k.Costs[:0], check.Costs, check.Cost, len(check.Script.suffixes))
+	k.slots = k.script.appendHeld(k.slots, k.nonce, k.Costs)
+	p.stamp(k, r.begunMicros)
+	p.out = k.appendTo(p.out)
 	return r.nonce
 }
 
@@ -182,8 +194,11 @@ func (c *Conn) Tick(nowMicros int64) {
 		c.link.askStats(nowMicros)
 	}
 	c.outbox.post(later, nowMicros)
-	if c.link.pipe.commands.len() == 0 {
-		c.link.stream.rest(nowMicros)
+	// The next request opens another stream, which is not told as one in place of a lost one.
+	if s := &c.link.stream; s.open && c.link.pipe.commands.len() == 0 && nowMicros-s.usedMicros >= restMicros {
+		s.open, s.opened, s.resting = false, false, true
+		s.in = s.in[:0]
+		s.host.CloseStream()
 	}
 	c.link.transmitDeferred(nowMicros)
 }
@@ -204,17 +219,32 @@ func (c *Conn) NextTickMicros(nowMicros int64) (next int64) {
 	case c.link.stream.open:
 		next = max(c.link.stream.usedMicros+restMicros-nowMicros, minTickMicros)
 	}
-	if c.outbox.waiting > 0 {
-		reopen := c.link.stream.reopenMicros
-		if c.link.stream.open {
-			reopen = 0
+	if c.outbox.waiting == 0 {
+		return next
+	}
+	// Something in the outbox may leave, or is given up.
+	due, reopenMicros := int64(noBound), c.link.stream.reopenMicros
+	if c.link.stream.open {
+		reopenMicros = 0
+	}
+	for k := refunding; k < scripted; k++ {
+		q, wait := &c.outbox.queues[k], int64(minTickMicros) // others may wait for what it gives back
+		if q.len() == 0 {
+			continue
 		}
-		background := c.outbox.next(b.state == Closed, reopen, period, nowMicros)
-		if next == 0 || background < next {
-			next = background
+		due = min(due, q.at(q.first).untilMicros)
+		if policies[k].leaves == later {
+			wait = period
+		}
+		if b.state == Closed {
+			due = min(due, max(nowMicros+wait, reopenMicros))
 		}
 	}
-	return next
+	background := max(due-nowMicros, minTickMicros)
+	if next == 0 {
+		return background
+	}
+	return min(next, background)
 }
 
 // Closed tells that the stream is gone.

@@ -417,5 +417,5 @@ func decision(at int64, allowed bool) string {
 // of is a demand by its tag: of a cost of each limit, and limits as configured.
 func of(tag string) rule.Demand { return rule.Demand{Tag: []byte(tag)} }
 
-// costing is a subject with costs.
-func costing(costs ...int64) subject { return subject{Demand: rule.Demand{Costs: costs}} }
+// costing is a demand with costs.
+func costing(costs ...int64) rule.Demand { return rule.Demand{Costs: costs} }

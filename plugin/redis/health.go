@@ -15,7 +15,8 @@ type health struct {
 	options  *Options
 	breaker  breaker
 
-	complaint    complaint
+	refused      string // AUTH or SELECT, of the last error reply; "" for a script
+	complaint    []byte // its text, as far as the log may have it
 	openError    error  // of the last attempt to open a stream
 	reported     string // why Redis does not decide, as logged last; "" if it does
 	warned       bool   // a failed request has been logged
@@ -35,7 +36,12 @@ func (h *health) failed(cause Cause, nowMicros int64) {
 	if cause != ErrorReply {
 		b.silent++
 	}
-	if b.state == Closed && (b.silent >= b.limit || b.row >= b.limit && b.row > b.decided.count(nowMicros)) {
+	b.decided.advance(nowMicros)
+	decided := int64(0)
+	for _, n := range b.decided.counts {
+		decided += n
+	}
+	if b.state == Closed && (b.silent >= b.limit || b.row >= b.limit && b.row > decided) {
 		h.open(cause, nowMicros)
 	}
 }
@@ -55,9 +61,21 @@ func (h *health) open(cause Cause, nowMicros int64) {
 	}
 }
 
-// complain keeps an error reply for the log.
+// complain keeps an error reply for the log, without what must not be logged: arguments, and all
+// but the well-known beginning of a text that holds a credential.
 func (h *health) complain(command string, text []byte) {
-	h.complaint.set(command, text, h.options.Username, h.options.Password)
+	text, _, _ = bytes.Cut(unwrapScriptError(text), argumentEcho)
+	h.refused = command
+	h.complaint = append(h.complaint[:0], text[:min(len(text), maxErrorBytes)]...)
+	for _, secret := range [...]string{h.options.Username, h.options.Password} {
+		if secret != "" && bytes.Contains(text, []byte(secret)) {
+			known := "ERR"
+			if r := findRemedy(text); r != nil {
+				known = r.prefix
+			}
+			h.complaint = append(append(h.complaint[:0], known...), " ..."...)
+		}
+	}
 }
 
 // gRPC statuses that a stream through a relay is closed with
@@ -73,7 +91,21 @@ func (h *health) why(cause Cause) (reason, text string) {
 	reason, text = cause.String(), causeTexts[cause].meaning
 	switch {
 	case cause == ErrorReply:
-		reason, text = string(errorCode(h.complaint.text)), h.complaint.explain()
+		// One line of printable ASCII, with the remedy where one is known.
+		line := make([]byte, 0, maxErrorBytes+128)
+		if h.refused != "" {
+			line = append(append(line, h.refused...), " refused: "...)
+		}
+		for _, b := range h.complaint {
+			if b < ' ' || b > '~' {
+				b = '?'
+			}
+			line = append(line, b)
+		}
+		if r := findRemedy(h.complaint); r != nil {
+			line = append(append(append(line, " ("...), r.text...), ')')
+		}
+		reason, text = string(errorCode(h.complaint)), string(line)
 	case cause != Unreachable && cause != Lost:
 	case h.host.CloseStatus() == permissionDenied:
 		reason, text = "refused", "the relay refuses this proxy (does its RBAC, or an AuthorizationPolicy, list this "+
@@ -173,51 +205,9 @@ func (c Cause) String() string {
 // Bound: bytes of a server's error text in the log. Beyond it, the text is cut. Protects the log.
 const maxErrorBytes = 200
 
-// complaint is the last error reply, as far as the log may have it.
-type complaint struct {
-	command string // AUTH or SELECT; "" for a script
-	text    []byte
-}
-
 // argumentEcho is how Redis begins to repeat the arguments of a command that it
 // does not know. They hold passwords or identities, so the log ends there.
 var argumentEcho = []byte(", with args beginning with")
-
-// set keeps a reply's text without what must not be logged: arguments, and all
-// but the well-known beginning of a text that holds a credential.
-func (c *complaint) set(command string, text []byte, secrets ...string) {
-	text, _, _ = bytes.Cut(unwrapScriptError(text), argumentEcho)
-	c.command = command
-	c.text = append(c.text[:0], text[:min(len(text), maxErrorBytes)]...)
-	for _, secret := range secrets {
-		if secret != "" && bytes.Contains(text, []byte(secret)) {
-			known := "ERR"
-			if r := findRemedy(text); r != nil {
-				known = r.prefix
-			}
-			c.text = append(append(c.text[:0], known...), " ..."...)
-		}
-	}
-}
-
-// explain is the complaint for the log: one line of printable ASCII, with the
-// remedy where one is known.
-func (c *complaint) explain() string {
-	line := make([]byte, 0, maxErrorBytes+128)
-	if c.command != "" {
-		line = append(append(line, c.command...), " refused: "...)
-	}
-	for _, b := range c.text {
-		if b < ' ' || b > '~' {
-			b = '?'
-		}
-		line = append(line, b)
-	}
-	if r := findRemedy(c.text); r != nil {
-		line = append(append(append(line, " ("...), r.text...), ')')
-	}
-	return string(line)
-}
 
 // errorCode is the first word of an error text, such as READONLY.
 func errorCode(text []byte) []byte {

@@ -1,6 +1,11 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/redisresp"
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
 
 // link is the way to Redis: a stream, the commands that are on it, and whether Redis decides.
 type link struct {
@@ -32,22 +37,50 @@ func (l *link) connect(nowMicros int64) bool {
 	if !ok {
 		return false
 	}
-	l.pipe.setUp(l.options, nowMicros)
-	if reopened && l.stream.tries > 0 && l.health.breaker.state == Closed {
-		l.probeStream(nowMicros)
+	s, p, b := &l.stream, &l.pipe, &l.health.breaker
+	p.setUp(l.options, nowMicros)
+	if reopened && l.stream.tries > 0 && b.state == Closed {
+		// It is asked about the identity that Redis has decided last: if some shards of a cluster are away,
+		// the one of that identity most likely answers.
+		p.addProbe(probingStream, l.options.KeyPrefix, b.decidedTag, nowMicros)
+		s.unproven, s.greeting = true, append(s.greeting[:0], p.out...)
+		p.out = p.out[:0]
+		l.greet(nowMicros)
 	}
-	return l.stream.open
+	return s.open
 }
 
 // open opens a stream, unless the last attempt failed moments ago. reopened says that it is in place
 // of one that was lost.
 func (l *link) open(nowMicros int64) (reopened, ok bool) {
-	reopened, ok = l.stream.connect(nowMicros)
-	l.health.openError = l.stream.openError
-	if ok {
-		l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
+	s := &l.stream
+	if nowMicros < s.reopenMicros {
+		return false, false
 	}
-	return reopened, ok
+	must.Hold(!s.open, "a stream is opened in place of one that has ended")
+	s.decoder.Reset()
+	s.open, s.heard, s.opening = true, false, true // before the call, in which Closed may come
+	err := s.host.OpenStream()
+	s.opening, l.health.openError = false, err
+	if err != nil && s.open {
+		s.open = false
+		s.backOff(nowMicros)
+	}
+	if !s.open {
+		return false, false
+	}
+	reopened = s.opened
+	s.opened, s.resting, s.another = true, false, s.another || reopened
+	s.number++
+
+	// It is replaced after its age or up to a fifth less or more, so that the workers of a mesh do not
+	// rotate in step.
+	s.dueMicros = noBound
+	if age := l.rotation.maxAgeMicros; age > 0 {
+		fifth := age / 5
+		s.dueMicros = nowMicros + age - fifth + below(s.reopen.random, 2*fifth+1)
+	}
+	return reopened, true
 }
 
 // transmit sends the commands that are encoded, unless the stream has yet to answer its probe.
@@ -93,37 +126,38 @@ func (l *link) read(b []byte, nowMicros int64) {
 		s.heard, s.tries = true, maxTries
 		s.reopen.reset()
 		l.reply = reply
-		if l.onCandidate() {
-			l.heardCandidate(nowMicros)
-		} else {
-			l.replied(nowMicros)
+		if l.onCandidate() { // an error ends it, and with its last reply it is chosen
+			l.pipe.commands.pop()
+			if reply.Kind == redisresp.Error {
+				l.hangUp(ended{cause: ErrorReply}, nowMicros)
+			} else if l.pipe.commands.len() == 0 {
+				l.rotation.role = chosen
+			}
+			continue
 		}
+
+		k := l.pipe.commands.pop()
+		o := l.requests.replies.outcomeOf(k, reply, nowMicros)
+		if o == accepted && k.bySource {
+			k.script.known[table[k.kind].form] = s.number
+		}
+		if o == accepted && s.another && k.kind != loggingIn && k.kind != selecting { // a proxy may answer these
+			s.another = false
+			l.observer.Reconnected()
+		}
+		if o == timeless {
+			if !l.pipe.byKey {
+				l.pipe.byKey = true
+				l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's " +
+					"expiry, to the millisecond")
+			}
+			k.byKey = true
+		}
+		l.act(k, end{o, causes[o], nowMicros})
 	}
 	if s.open {
 		s.in = append(s.in[:0], b...)
 	}
-}
-
-// replied gives the last reply to the oldest command.
-func (l *link) replied(nowMicros int64) {
-	k := l.pipe.commands.pop()
-	o := l.requests.replies.outcomeOf(k, l.reply, nowMicros)
-	if o == accepted && k.bySource {
-		k.script.known[table[k.kind].form] = l.stream.number
-	}
-	if o == accepted && l.stream.another && k.kind != loggingIn && k.kind != selecting { // a proxy may answer these
-		l.stream.another = false
-		l.observer.Reconnected()
-	}
-	if o == timeless {
-		if !l.pipe.byKey {
-			l.pipe.byKey = true
-			l.health.host.Info(l.health.name() + " does not let scripts call TIME: from now on they tell the time by a key's " +
-				"expiry, to the millisecond")
-		}
-		k.byKey = true
-	}
-	l.act(k, end{o, causes[o], nowMicros})
 }
 
 // hangUp closes the stream, which is useless now.
@@ -144,8 +178,9 @@ func (l *link) hangUp(why ended, nowMicros int64) {
 func (l *link) end(why ended, nowMicros int64) {
 	s := &l.stream
 	s.open, s.in = false, s.in[:0]
-	if l.onCandidate() {
-		l.abandonCandidate()
+	if l.onCandidate() { // nothing has been asked of it
+		l.pipe.commands.first, l.pipe.out = l.pipe.commands.next, l.pipe.out[:0]
+		l.rotation.role = absent
 		return
 	}
 	if !s.heard {
@@ -155,7 +190,16 @@ func (l *link) end(why ended, nowMicros int64) {
 		if why.cause == Lost {
 			why.cause = Unreachable
 		}
-		if l.shouldRetry(why.cause, nowMicros) {
+		// Another stream is tried for the commands that were kept, unless they have expired meanwhile.
+		b, sent := &l.health.breaker, &l.pipe.commands
+		retry := s.unproven && len(l.pipe.out) > 0 && s.tries > 0
+		for i := sent.first; i < sent.next && retry; i++ {
+			retry = !sent.at(i).expired
+		}
+		if retry && b.state == Closed && l.requests.waiting > 0 {
+			l.health.failed(why.cause, nowMicros)
+		}
+		if retry && b.state == Closed {
 			return
 		}
 	}
@@ -193,6 +237,9 @@ func (l *link) replaceIfUseless(nowMicros int64) {
 // stream that owes a reply for longer than the timeout would only show that it
 // still does, so it is replaced first, which also reaches a Redis that is back
 // soonest. What its commands have charged stands.
+//
+// It asks the hash slot, in turn, of the tag that was decided last, of the tag that failed last,
+// and any other. So one of the next probes finds a shard that answers.
 func (l *link) probe(nowMicros int64) {
 	if l.stream.unproven || l.pipe.owes(l.options.TimeoutMicros, nowMicros) {
 		l.hangUp(ended{cause: Lost}, nowMicros)
@@ -205,6 +252,15 @@ func (l *link) probe(nowMicros int64) {
 		l.health.open(Unreachable, nowMicros)
 		return
 	}
-	l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, b.probeTag())
-	l.pipe.addEncoded(probing, nowMicros)
+	b.probes++
+	var tag []byte
+	switch turn := b.probes % 3; {
+	case turn == 1 && len(b.decidedTag) > 0:
+		tag = b.decidedTag
+	case turn > 0 && len(b.failedTag) > 0:
+		tag = b.failedTag
+	default:
+		tag = strconv.AppendUint([]byte("sluice"), b.pauses.random.Uint64(), 36)
+	}
+	l.pipe.addProbe(probing, l.options.KeyPrefix, tag, nowMicros)
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -109,12 +110,19 @@ func (o *outbox) add(c *command) {
 	}
 	patience := p.patienceMicros
 	if patience == 0 {
-		patience = c.ttlMicros()
+		patience = c.script.plan.Limits()[c.slotLimit()].TTLMicros
 	}
 	c.untilMicros = min(c.sentMicros, noBound-patience) + patience
 	q.size += c.size()
-	for i := q.next; i > q.first && q.next-i < maxJoinLooks; i-- {
-		if q.at(i - 1).join(c) {
+	// The charge of a rule with slots has a nonce of its own, so that two are never one call.
+	alone := len(c.change) > 0 && c.script.slots >= 0
+	for i := q.next; !alone && i > q.first && q.next-i < maxJoinLooks; i-- {
+		other := q.at(i - 1)
+		if other.blind == c.blind && other.over == c.over && other.same(c) && other.size()+c.size() <= p.together &&
+			slices.Equal(other.Sizes, c.Sizes) && string(other.Values) == string(c.Values) {
+			other.change = append(other.change, c.change...)
+			other.slots = append(other.slots, c.slots...)
+			other.untilMicros = max(other.untilMicros, c.untilMicros)
 			return
 		}
 	}
@@ -168,31 +176,6 @@ func (o *outbox) free(c *command, blind bool) {
 	}
 }
 
-// next is how long until something in the outbox may leave or is given up, at least 1; 0
-// if nothing waits. up says whether Redis is thought to be there, and reopenMicros when a
-// connection may be opened, 0 if there is one.
-func (o *outbox) next(up bool, reopenMicros, periodMicros, nowMicros int64) (micros int64) {
-	if o.waiting == 0 {
-		return 0
-	}
-	due := int64(noBound)
-	for k := refunding; k < scripted; k++ {
-		q := &o.queues[k]
-		if q.len() == 0 {
-			continue
-		}
-		due = min(due, q.at(q.first).untilMicros)
-		switch {
-		case !up:
-		case policies[k].leaves == later:
-			due = min(due, max(nowMicros+periodMicros, reopenMicros))
-		default: // others may wait for what it gives back
-			due = min(due, max(nowMicros+minTickMicros, reopenMicros))
-		}
-	}
-	return max(due-nowMicros, minTickMicros)
-}
-
 // send sends a background command, or puts it into the outbox.
 func (o *outbox) send(k *command, nowMicros int64) {
 	p := &policies[k.kind]
@@ -216,7 +199,7 @@ func (o *outbox) sendNow(k *command, nowMicros int64) {
 	c := p.commands.push()
 	c.copyFrom(k)
 	known := c.script.known[table[c.kind].form] == o.link.stream.number
-	c.manner = manner{bySource: !known, byKey: p.byKey}
+	c.bySource, c.byKey = !known, p.byKey
 	p.stamp(c, nowMicros)
 	p.out = c.appendTo(p.out)
 }

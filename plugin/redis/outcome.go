@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"slices"
+
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
 )
@@ -120,7 +122,16 @@ var (
 		l.observer.RoundTrip(e.nowMicros - k.sentMicros)
 		reply := &l.requests.replies.reply
 		if !k.expired {
-			l.health.breaker.succeed(k.Tag, e.nowMicros)
+			// It ends a row of failures. Only checks make the pauses short again, not a probe: where probes
+			// succeed but requests do not, the breaker would open and close at the fastest pace for ever.
+			b, d := &l.health.breaker, &l.health.breaker.decided
+			d.advance(e.nowMicros)
+			d.counts[d.tenth%int64(len(d.counts))]++
+			if b.state == Closed {
+				b.row, b.silent = 0, 0
+				b.pauses.reset()
+				b.decidedTag = append(b.decidedTag[:0], k.Tag...)
+			}
 			if k.overtook && !reply.Allowed && k.script.plan.Terms().Penalty == nil {
 				l.askAgain(k, e)
 				return
@@ -130,7 +141,49 @@ var (
 		k.waiter.Decided(k.index, reply, e.nowMicros)
 	}}
 	askAgain = &action{"ask again", (*link).askAgain}
-	remake   = &action{"remake", (*link).remake}
+	// remake sends a check once more that was made for another time, or another override, than Redis
+	// has, or fails it. If its Waiter cannot make another, the reply was nonsense.
+	remake = &action{"remake", func(l *link, k *command, e end) {
+		r := l.requests
+		reply, with := &r.replies.reply, &r.remade
+		other := reply.OtherOverride
+		*with = Check{Script: k.script, Demand: k.Demand, MadeFor: k.madeFor}
+		done := k.waiter.Remake(k.index, reply, with, e.nowMicros)
+		switch {
+		case done == NoSense:
+			e.cause = Malformed
+			failAndEnd.do(l, k, e)
+		case k.expired: // nothing was charged, and no request needs the decision
+			e.cause = Timeout
+			l.fail(k, e, false)
+		case done == NotAgain:
+			r.finish(k.question)
+			k.waiter.Failed(k.index, NoCause, e.nowMicros)
+		case !other && k.retimed:
+			l.health.complain("", []byte("Redis' clock jumped twice while one request was decided (check its hosts' clocks)"))
+			e.cause = ErrorReply
+			l.fail(k, e, false)
+		case other && k.remade:
+			l.health.complain("", []byte("an override changed twice while one request was decided (check what writes it)"))
+			e.cause = ErrorReply
+			l.fail(k, e, true) // what an operator's tools write is no failure of Redis
+		default:
+			k.overtook, k.script = false, with.Script
+			k.Sizes = append(k.Sizes[:0], with.Sizes...)
+			k.Values = append(k.Values[:0], with.Values...)
+			counted := metric.RetriedOtherTime
+			if other {
+				counted = metric.RetriedOtherOverride
+				k.Costs = append(k.Costs[:0], with.Costs...)
+				k.madeFor = append(k.madeFor[:0], with.MadeFor...)
+				k.slots = k.script.appendHeld(k.slots[:0], k.nonce, k.Costs)
+				k.remade = true
+			}
+			k.retimed = !other // the calendar of another override may be another
+			l.observer.Count(counted, 1)
+			l.pipe.addAgain(k)
+		}
+	}}
 	// expire tells the Waiter once that the timeout is over. If the request was kept back, Redis had less
 	// time than the timeout, and the expiry does not count as a failure of Redis.
 	expire = &action{"expire", func(l *link, k *command, e end) {
@@ -164,9 +217,18 @@ var (
 
 // What follows for background commands.
 var (
-	sendAgain  = &action{"send again", func(l *link, k *command, _ end) { l.pipe.sendAgain(k) }}
+	sendAgain = &action{"send again", func(l *link, k *command, _ end) { l.pipe.sendAgain(k) }}
+	// renewAgain leaves out the slots that commands behind it give back: no later command would give them
+	// back another time.
 	renewAgain = &action{"renew again", func(l *link, k *command, _ end) {
-		if l.pipe.forgetFreed(k) {
+		for i := l.pipe.commands.first; i < l.pipe.commands.next; i++ {
+			behind := l.pipe.commands.at(i)
+			for j := 0; behind.same(k) && j < len(behind.slots); j++ {
+				freed := func(held Slots) bool { return held.Nonce == behind.slots[j].Nonce }
+				k.slots = slices.DeleteFunc(k.slots, freed)
+			}
+		}
+		if len(k.slots) > 0 {
 			l.pipe.sendAgain(k)
 		}
 	}}
@@ -245,51 +307,6 @@ func (l *link) askAgain(k *command, e end) {
 	l.observer.Count(retryOf[e.outcome], 1)
 	k.bySource, k.overtook = true, false
 	l.pipe.addAgain(k)
-}
-
-// remake sends a check once more that was made for another time, or another override, than Redis
-// has, or fails it. If its Waiter cannot make another, the reply was nonsense.
-func (l *link) remake(k *command, e end) {
-	r := l.requests
-	reply, with := &r.replies.reply, &r.remade
-	other := reply.OtherOverride
-	*with = Check{Script: k.script, Demand: k.Demand, MadeFor: k.check.madeFor}
-	done := k.waiter.Remake(k.index, reply, with, e.nowMicros)
-	switch {
-	case done == NoSense:
-		e.cause = Malformed
-		failAndEnd.do(l, k, e)
-	case k.expired: // nothing was charged, and no request needs the decision
-		e.cause = Timeout
-		l.fail(k, e, false)
-	case done == NotAgain:
-		r.finish(k.question)
-		k.waiter.Failed(k.index, NoCause, e.nowMicros)
-	case !other && k.retimed:
-		l.health.complain("", []byte("Redis' clock jumped twice while one request was decided (check its hosts' clocks)"))
-		e.cause = ErrorReply
-		l.fail(k, e, false)
-	case other && k.remade:
-		l.health.complain("", []byte("an override changed twice while one request was decided (check what writes it)"))
-		e.cause = ErrorReply
-		l.fail(k, e, true) // what an operator's tools write is no failure of Redis
-	default:
-		k.overtook, k.script = false, with.Script
-		k.Sizes = append(k.Sizes[:0], with.Sizes...)
-		k.Values = append(k.Values[:0], with.Values...)
-		counted := metric.RetriedOtherTime
-		if other {
-			counted = metric.RetriedOtherOverride
-			k.Costs = append(k.Costs[:0], with.Costs...)
-			k.check.madeFor = append(k.check.madeFor[:0], with.MadeFor...)
-			k.slots = k.slots[:0]
-			k.listSlots()
-			k.remade = true
-		}
-		k.retimed = !other // the calendar of another override may be another
-		l.observer.Count(counted, 1)
-		l.pipe.addAgain(k)
-	}
 }
 
 // fail is the last call of a check that Redis does not decide. It reports whether the

@@ -1,41 +1,19 @@
 package redis
 
-import "github.com/sluiceproxy/sluice/plugin/must"
+import (
+	"strconv"
+
+	"github.com/sluiceproxy/sluice/plugin/must"
+	"github.com/sluiceproxy/sluice/redisresp"
+)
 
 // pipeline is the first-in first-out queue of the commands whose replies have not come.
 // It is a ring that grows to the most that ever waited; its commands keep their memory.
 type pipeline struct {
 	commands  ring[command]
 	out       []byte // commands that are encoded and not yet sent
-	byKey     bool   // scripts may not call TIME, see refusesCommand
+	byKey     bool   // scripts may not call TIME, see outcomeOf
 	listening listening
-}
-
-// addCheck appends a check, and encodes its command.
-func (p *pipeline) addCheck(k *Check, nonce int64, w Waiter, index int, question uint64, nowMicros int64) *command {
-	c := p.commands.push()
-	c.CopyFrom(&k.Demand)
-	*c = command{
-		kind:    checking,
-		manner:  manner{byKey: p.byKey},
-		subject: subject{script: k.Script, Demand: c.Demand, nonce: nonce, over: k.Over},
-		check: check{
-			strikes: append(c.check.strikes[:0], k.Strikes...), deferred: k.Deferred,
-			madeFor: append(c.check.madeFor[:0], k.MadeFor...),
-		},
-		change: c.change[:0], slots: c.slots[:0],
-		waiter: w, index: index, question: question,
-	}
-	c.Costs = appendCosts(c.Costs[:0], k.Costs, k.Cost, len(k.Script.suffixes))
-	c.listSlots()
-	p.stamp(c, nowMicros)
-	p.out = c.appendTo(p.out)
-	return c
-}
-
-func (c *command) listSlots() {
-	must.Hold(len(c.Costs) == len(c.script.suffixes), "a check has a cost for each limit")
-	c.slots = c.script.appendHeld(c.slots, c.nonce, c.Costs)
 }
 
 // addAgain appends a command once more. Its timeout still counts from when it was first
@@ -51,7 +29,7 @@ func (p *pipeline) addAgain(from *command) {
 // rejected, it is sent again behind the second attempt.
 func (p *pipeline) sendAgain(k *command) {
 	for i := p.commands.first; i < p.commands.next; i++ {
-		if behind := p.commands.at(i); behind.same(&k.subject) {
+		if behind := p.commands.at(i); behind.same(k) {
 			behind.overtook = true
 		}
 	}
@@ -59,8 +37,39 @@ func (p *pipeline) sendAgain(k *command) {
 	p.addAgain(k)
 }
 
-// addEncoded appends a command that is in out already.
-func (p *pipeline) addEncoded(k kind, nowMicros int64) {
+// setUp queues AUTH and SELECT; they leave with the first command
+// (https://redis.io/docs/latest/commands/auth/).
+func (p *pipeline) setUp(o *Options, nowMicros int64) {
+	switch {
+	case o.Password == "":
+	case o.Username == "":
+		p.add(loggingIn, nowMicros, "AUTH", o.Password)
+	default:
+		p.add(loggingIn, nowMicros, "AUTH", o.Username, o.Password)
+	}
+	if o.Database != 0 {
+		p.add(selecting, nowMicros, "SELECT", strconv.FormatInt(o.Database, 10))
+	}
+}
+
+// probeSource writes a key that vanishes at once: what a check needs, a probe
+// must be able to do, or it would find a read-only or full Redis healthy.
+const probeSource = "return redis.call('SET', KEYS[1], '', 'PX', 1)"
+
+// addProbe appends a probe of a tag's hash slot, or of any without a tag.
+func (p *pipeline) addProbe(k kind, keyPrefix string, tag []byte, nowMicros int64) {
+	if len(tag) == 0 {
+		tag = []byte("sluice")
+	}
+	p.add(k, nowMicros, "EVAL", probeSource, "1", string(AppendKey(nil, keyPrefix, tag, ":probe")))
+}
+
+// add appends a command that calls no script of a rule.
+func (p *pipeline) add(k kind, nowMicros int64, words ...string) {
+	p.out = redisresp.AppendArray(p.out, len(words))
+	for _, word := range words {
+		p.out = redisresp.AppendBulkString(p.out, word)
+	}
 	c := p.commands.push()
 	c.makeBackground(k, nil, nil, nowMicros)
 	p.stamp(c, nowMicros)
@@ -82,37 +91,6 @@ func (p *pipeline) waited(c *command, nowMicros int64) int64 {
 // owes reports whether the oldest command has had no reply for so long.
 func (p *pipeline) owes(micros, nowMicros int64) bool {
 	return p.commands.len() > 0 && p.waited(p.commands.at(p.commands.first), nowMicros) >= micros
-}
-
-// expired reports whether the timeout of a check is over.
-func (p *pipeline) expired() bool {
-	for i := p.commands.first; i < p.commands.next; i++ {
-		if p.commands.at(i).expired {
-			return true
-		}
-	}
-	return false
-}
-
-// forgetFreed takes out of a renewal that is sent again the slots that commands behind it
-// give back: no later command would give them back another time. It reports whether any
-// are left.
-func (p *pipeline) forgetFreed(renewal *command) bool {
-	for i := p.commands.first; i < p.commands.next; i++ {
-		behind := p.commands.at(i)
-		if !behind.same(&renewal.subject) {
-			continue
-		}
-		for _, s := range behind.slots {
-			for j, held := range renewal.slots {
-				if held.Nonce == s.Nonce {
-					renewal.slots = append(renewal.slots[:j], renewal.slots[j+1:]...)
-					break
-				}
-			}
-		}
-	}
-	return len(renewal.slots) > 0
 }
 
 // ring is a first-in first-out queue whose elements have a position, which counts up
@@ -168,7 +146,6 @@ type requests struct {
 	waiting int64 // how many have checks in the pipe
 	nonce   int64 // of the last check
 
-	link    *link
 	replies replies // what Redis says of their checks
 	remade  Check   // scratch
 

@@ -60,13 +60,13 @@ func TestRepliesByteByByte(t *testing.T) {
 // Positions go on through all sizes of the ring, and commands keep their tags.
 func TestPipelineGrowth(t *testing.T) {
 	t.Parallel()
-	var p pipeline
-	s := testScript(t)
+	c := New(&nullHost{}, &nullHost{}, testOptions())
+	p, s := &c.link.pipe, testScript(t)
 	tag := func(i uint64) string { return fmt.Sprint("tag", i) }
 	pushed, popped := uint64(0), uint64(0)
 	for step := range 40 {
 		for range step {
-			p.addCheck(&Check{Script: s, Demand: rule.Demand{Tag: []byte(tag(pushed))}}, 0, nil, 0, 0, 0)
+			c.Add(nil, 0, Check{Script: s, Demand: rule.Demand{Tag: []byte(tag(pushed))}})
 			pushed++
 		}
 		for range step * 3 / 4 {

@@ -16,30 +16,42 @@ type replies struct {
 	clock  clock
 }
 
+// clock is Redis' time, as far as it is known.
+type clock struct {
+	known       bool
+	aheadMicros int64 // of the worker's steady clock
+}
+
+// outcomeOf reads the reply to a command. A script's decision is an array of integers; the override
+// that is in force may be its last element. Anything but an array has no elements, which ParseRuling
+// refuses.
+//
+// Some managed Redis do not let scripts call TIME, whichever user runs them. Amazon ElastiCache
+// Serverless answers "ERR This Redis command is not allowed from script"
+// (https://github.com/cristipufu/aspnetcore-redis-rate-limiting/issues/154), a
+// Redis in which TIME was renamed "Unknown Redis command called from script".
+// From the first such error on, scripts are sent that tell the time by a key's
+// expiry (algo.Plan.ScriptWithoutTime). If it was another command that is missing,
+// those fail in the same way.
 func (r *replies) outcomeOf(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	row := &table[c.kind]
 	switch {
 	case reply.Kind == redisresp.Error:
-		// Redis may just not know a script (https://redis.io/docs/latest/commands/evalsha/), or not let it
-		// call TIME.
-		switch calls := row.form != noForm; {
+		calls, text := row.form != noForm, unwrapScriptError(reply.Bytes)
+		switch {
 		case calls && !c.bySource && string(reply.ErrorPrefix()) == "NOSCRIPT":
-			return unknown
-		case calls && !c.byKey && refusesCommand(reply.Bytes):
+			return unknown // https://redis.io/docs/latest/commands/evalsha/
+		case calls && !c.byKey && (bytes.Contains(text, []byte("ommand is not allowed from script")) ||
+			bytes.Contains(text, []byte("nknown ")) && bytes.Contains(text, []byte("ommand called from"))):
 			return timeless
 		}
 		return refused
-	case row.shape == integers:
-		return r.outcomeOfRuling(c, reply, nowMicros)
 	case row.shape == simpleString && reply.Kind != redisresp.SimpleString:
 		return nonsense
+	case row.shape != integers:
+		return accepted
 	}
-	return accepted
-}
 
-// outcomeOfRuling reads a script's decision, an array of integers; the override that is in force
-// may be its last element. Anything but an array has no elements, which ParseRuling refuses.
-func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros int64) outcome {
 	told, values := false, reply.Integers()
 	if values == nil {
 		r.values = r.values[:0]
@@ -64,40 +76,12 @@ func (r *replies) outcomeOfRuling(c *command, reply redisresp.Reply, nowMicros i
 	var err error
 	r.reply.Ruling, err = plan.ParseRuling(values, r.reply.Decisions)
 	r.reply.OtherOverride = errors.Is(err, algo.ErrOtherOverride)
-	switch {
-	case told != r.reply.OtherOverride:
+	if told != r.reply.OtherOverride || err != nil && !told && !errors.Is(err, algo.ErrOtherTime) {
 		return nonsense
-	case err == nil:
-		r.clock.hear(r.reply.AtMicros, nowMicros)
-		return accepted
-	case told || errors.Is(err, algo.ErrOtherTime):
-		r.clock.hear(r.reply.AtMicros, nowMicros)
+	}
+	r.clock = clock{true, r.reply.AtMicros - nowMicros}
+	if err != nil {
 		return otherSizes
 	}
-	return nonsense
-}
-
-// Some managed Redis do not let scripts call TIME. Amazon ElastiCache Serverless
-// answers "ERR This Redis command is not allowed from script"
-// (https://github.com/cristipufu/aspnetcore-redis-rate-limiting/issues/154), a
-// Redis in which TIME was renamed "Unknown Redis command called from script".
-// From the first such error on, scripts are sent that tell the time by a key's
-// expiry (algo.Plan.ScriptWithoutTime). If it was another command that is missing,
-// those fail in the same way.
-
-// refusesCommand reports whether an error says that scripts may not call a command, whichever user runs them.
-func refusesCommand(text []byte) bool {
-	text = unwrapScriptError(text)
-	return bytes.Contains(text, []byte("ommand is not allowed from script")) ||
-		bytes.Contains(text, []byte("nknown ")) && bytes.Contains(text, []byte("ommand called from"))
-}
-
-// clock is Redis' time, as far as it is known.
-type clock struct {
-	known       bool
-	aheadMicros int64 // of the worker's steady clock
-}
-
-func (k *clock) hear(redisMicros, nowMicros int64) {
-	k.known, k.aheadMicros = true, redisMicros-nowMicros
+	return accepted
 }

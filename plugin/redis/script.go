@@ -82,9 +82,9 @@ func (s *Script) newCommands(check, refund algo.Script, more int) commands {
 	return commands{newHeads(check, keys+len(s.terms), args+s.plan.NumTermArgs()), newHeads(refund, keys, changeArgs+1)}
 }
 
-// commandsOf is the commands that tell the time in one manner.
-func (s *Script) commandsOf(how manner) *commands {
-	if !how.byKey {
+// commandsOf is the commands that tell the time by TIME, or by a key.
+func (s *Script) commandsOf(byKey bool) *commands {
+	if !byKey {
 		return &s.byTime
 	}
 	if s.byKey == nil {
@@ -108,7 +108,7 @@ func newHeads(s algo.Script, keys, args int) heads {
 	defer prepared.Unlock()
 	h, ok := prepared.heads[s.SHA1]
 	if !ok {
-		h = heads{newHead("EVALSHA", s.SHA1, keys, args), newHead("EVAL", s.Source, keys, args)}
+		h = heads{appendCall(nil, s, false, keys, args), appendCall(nil, s, true, keys, args)}
 		if prepared.heads == nil {
 			prepared.heads = map[string]heads{}
 		}
@@ -117,18 +117,11 @@ func newHeads(s algo.Script, keys, args int) heads {
 	return h
 }
 
-func newHead(name, script string, keys, args int) []byte {
-	dst := redisresp.AppendArray(nil, 3+keys+args)
-	dst = redisresp.AppendBulkString(dst, name)
-	dst = redisresp.AppendBulkString(dst, script)
-	return redisresp.AppendBulkInt(dst, int64(keys))
-}
-
 // appendHead appends what a command begins with that has more arguments than its head
 // says.
-func appendHead(dst []byte, h *heads, how manner, more int) []byte {
+func appendHead(dst []byte, h *heads, bySource bool, more int) []byte {
 	head := h.byHash
-	if how.bySource {
+	if bySource {
 		head = h.bySource
 	}
 	if more > 0 {
@@ -153,17 +146,17 @@ func (s *Script) holdCosts(costs []int64) {
 }
 
 // appendLimits appends the arguments of each limit.
-func (s *Script) appendLimits(dst []byte, of *subject, costs []int64) []byte {
+func (s *Script) appendLimits(dst []byte, c *command, costs []int64) []byte {
 	s.holdCosts(costs)
-	plan := s.planOf(of.Sizes)
+	plan := s.planOf(c.Sizes)
 	for i, own := range s.args {
 		dst = redisresp.AppendBulkInt(dst, costs[i])
 		if s.slots >= 0 && s.plan.TakesNonce(i) {
-			dst = redisresp.AppendBulkInt(dst, of.nonce)
+			dst = redisresp.AppendBulkInt(dst, c.nonce)
 		}
 		if i == s.lent {
-			dst = redisresp.AppendBulkInt(dst, of.over.Units)
-			dst = redisresp.AppendBulkInt(dst, of.over.ChargedMicros)
+			dst = redisresp.AppendBulkInt(dst, c.over.Units)
+			dst = redisresp.AppendBulkInt(dst, c.over.ChargedMicros)
 		}
 		if plan == s.plan {
 			dst = append(dst, own...)
@@ -182,21 +175,21 @@ func (s *Script) planOf(sizes []algo.Size) *algo.Plan { return s.plan.At(&s.size
 
 // appendKeys appends the keys of the limits. The key of a limit that counts for each value, and does
 // not apply, has no values; nothing is ever written there.
-func (s *Script) appendKeys(dst []byte, of *subject) []byte {
+func (s *Script) appendKeys(dst []byte, c *command) []byte {
 	if s.per == nil {
 		for _, suffix := range s.suffixes {
-			dst = s.appendKey(dst, of.Tag, suffix)
+			dst = s.appendKey(dst, c.Tag, suffix)
 		}
 		return dst
 	}
 	var own []byte
-	values := of.Values
+	values := c.Values
 	for i, suffix := range s.suffixes {
 		own = nil
 		if s.per[i] != "" {
 			own, values = values.Next()
 		}
-		s.key = append(AppendKey(s.key[:0], s.prefix, of.Tag, suffix), own...)
+		s.key = append(AppendKey(s.key[:0], s.prefix, c.Tag, suffix), own...)
 		dst = redisresp.AppendBulk(dst, s.key)
 	}
 	return dst
@@ -211,19 +204,6 @@ func (s *Script) appendKey(dst, tag []byte, suffix string) []byte {
 	key[0] = '}'
 	copy(key[1:], suffix)
 	return dst
-}
-
-// probeSource writes a key that vanishes at once: what a check needs, a probe
-// must be able to do, or it would find a read-only or full Redis healthy.
-const probeSource = "return redis.call('SET', KEYS[1], '', 'PX', 1)"
-
-// appendProbe appends the breaker's probe of a tag's hash slot.
-func appendProbe(dst []byte, keyPrefix string, tag []byte) []byte {
-	dst = redisresp.AppendArray(dst, 4)
-	dst = redisresp.AppendBulkString(dst, "EVAL")
-	dst = redisresp.AppendBulkString(dst, probeSource)
-	dst = redisresp.AppendBulkInt(dst, 1)
-	return redisresp.AppendBulkString(dst, string(AppendKey(nil, keyPrefix, tag, ":probe")))
 }
 
 // AppendKey appends the key of one limit of one identity: tag is

@@ -45,7 +45,7 @@ func TestCommands(t *testing.T) {
 		}
 		s := NewScript(plan, "p", tc.suffixes)
 		costs := plan.Each(7)
-		k := command{subject: costing(costs...), change: append(slices.Clone(costs), 1_790_000_000_123_456)}
+		k := command{Demand: costing(costs...), change: append(slices.Clone(costs), 1_790_000_000_123_456)}
 		k.script, k.Tag, k.nonce = s, []byte("rule|\r\n$1"), 12345
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checking, refunding} {
@@ -109,21 +109,21 @@ func TestCommandsOfTerms(t *testing.T) {
 		args    []string
 	}{
 		{
-			name: "as configured", command: command{subject: costing(7)}, script: plan.Script(),
+			name: "as configured", command: command{Demand: costing(7)}, script: plan.Script(),
 			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
 			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
 		},
 		{
 			name: "for an override, and with strikes",
-			command: command{subject: costing(7), check: check{
-				madeFor: []byte("x2"), strikes: []algo.Strikes{{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1}},
+			command: command{Demand: costing(7), madeFor: []byte("x2"), strikes: []algo.Strikes{
+				{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1},
 			}},
 			script: plan.Script(),
 			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
 			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "x2"}),
 		},
 		{
-			name: "without TIME", command: command{manner: manner{byKey: true}, subject: costing(7)},
+			name: "without TIME", command: command{byKey: true, Demand: costing(7)},
 			script: plan.ScriptWithoutTime(),
 			keys:   []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
 			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
@@ -169,7 +169,7 @@ func TestPackedCommands(t *testing.T) {
 		{"other sizes", checking, []int64{1, 1}, sizes, []string{"1", testenv.Doubles(1000, 5000, 7, 60e6)}},
 		{"a refund", refunding, []int64{12, 0}, nil, []string{"12", "333.375", "666.75", "0", "100", "60000000", "99"}},
 	} {
-		k := command{kind: tc.kind, subject: costing(tc.costs...), change: append(slices.Clone(tc.costs), 99)}
+		k := command{kind: tc.kind, Demand: costing(tc.costs...), change: append(slices.Clone(tc.costs), 99)}
 		k.script, k.Tag, k.Sizes = s, []byte("r|a"), tc.sizes
 		got := parseCommands(t, string(k.appendTo(nil)))[0]
 		if got = got[5:]; !slices.Equal(got, tc.want) {

@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"math/rand/v2"
-
-	"github.com/sluiceproxy/sluice/redisresp"
-)
+import "github.com/sluiceproxy/sluice/redisresp"
 
 // rotation replaces streams that work by new ones, as they grow old: a stream through a
 // relay would otherwise stay where it is for ever, and a relay that is added later get none.
@@ -40,16 +36,6 @@ const (
 	// from connections in vain.
 	rotateAgainMicros = 10_000_000
 )
-
-// dueMicros is when a stream that opens now is to be replaced: after its age or up to a fifth
-// less or more, so that the workers of a mesh do not rotate in step.
-func (r *rotation) dueMicros(chance *rand.PCG, nowMicros int64) int64 {
-	if r.maxAgeMicros == 0 {
-		return noBound
-	}
-	fifth := r.maxAgeMicros / 5
-	return nowMicros + r.maxAgeMicros - fifth + below(chance, 2*fifth+1)
-}
 
 // swap goes on with the other stream. The two change places, because a pointer to the one in use would
 // cost 14 KB of code.
@@ -109,38 +95,15 @@ func (l *link) rotate(nowMicros int64) {
 		}
 		r.role = candidate
 		l.beside(func() { // it is asked what the breaker's probe asks
-			if _, ok := l.stream.connect(nowMicros); !ok {
+			if _, ok := l.open(nowMicros); !ok {
 				l.rotation.role = absent
 				return
 			}
-			l.stream.dueMicros = l.rotation.dueMicros(l.stream.reopen.random, nowMicros)
 			l.pipe.setUp(l.options, nowMicros)
-			l.pipe.out = appendProbe(l.pipe.out, l.options.KeyPrefix, []byte("sluice"))
-			l.pipe.addEncoded(probing, nowMicros)
+			l.pipe.addProbe(probing, l.options.KeyPrefix, nil, nowMicros)
 			l.transmit(nowMicros)
 		})
 	}
-}
-
-// heardCandidate takes a reply of a candidate: an error ends it, and with the last one it is chosen.
-func (l *link) heardCandidate(nowMicros int64) {
-	l.pipe.commands.pop()
-	if l.reply.Kind == redisresp.Error {
-		l.hangUp(ended{cause: ErrorReply}, nowMicros)
-		return
-	}
-	if l.pipe.commands.len() == 0 {
-		l.rotation.role = chosen
-	}
-}
-
-// abandonCandidate ends one that has failed. Nothing has been asked of it.
-func (l *link) abandonCandidate() {
-	for l.pipe.commands.len() > 0 {
-		l.pipe.commands.pop()
-	}
-	l.pipe.out = l.pipe.out[:0]
-	l.rotation.role = absent
 }
 
 // Envoy gives a cluster's endpoints streams by turns, so a stream in place of one that was lost may
@@ -155,40 +118,12 @@ func (l *link) abandonCandidate() {
 // waits for a pause. Protects requests from waiting in vain.
 const maxTries = 3
 
-// probeStream asks whether Redis answers on a new stream. It asks about the identity that Redis has
-// decided last: if some shards of a cluster are away, the one of that identity most likely answers.
-func (l *link) probeStream(nowMicros int64) {
-	tag := l.health.breaker.decidedTag
-	if len(tag) == 0 {
-		tag = []byte("sluice")
-	}
-	s, p := &l.stream, &l.pipe
-	p.out = appendProbe(p.out, l.options.KeyPrefix, tag)
-	p.addEncoded(probingStream, nowMicros)
-	s.unproven, s.greeting = true, append(s.greeting[:0], p.out...)
-	p.out = p.out[:0]
-	l.greet(nowMicros)
-}
-
 // greet sends the set-up and the probe.
 func (l *link) greet(nowMicros int64) {
 	l.stream.usedMicros = nowMicros
 	if l.stream.host.Send(l.stream.greeting) != nil {
 		l.hangUp(ended{cause: Lost}, nowMicros)
 	}
-}
-
-// shouldRetry reports whether to try another stream for the commands that were kept. It counts a
-// failure if a request waits.
-func (l *link) shouldRetry(cause Cause, nowMicros int64) bool {
-	h := &l.health
-	if !l.stream.unproven || len(l.pipe.out) == 0 || l.stream.tries == 0 || l.pipe.expired() {
-		return false
-	}
-	if h.breaker.state == Closed && l.requests.waiting > 0 {
-		h.failed(cause, nowMicros)
-	}
-	return h.breaker.state == Closed
 }
 
 // tryNext probes the next stream for what is kept, until one is open.

@@ -55,9 +55,9 @@ func (l *link) askStats(nowMicros int64) {
 		return
 	}
 	v.reading = ServerStats{Unknown, Unknown, Unknown, Unknown}
-	l.pipe.addInfo("memory", askingMemory, nowMicros)
-	l.pipe.addInfo("stats", askingStats, nowMicros)
-	l.pipe.addInfo("keyspace", askingKeys, nowMicros)
+	l.pipe.add(askingMemory, nowMicros, "INFO", "memory")
+	l.pipe.add(askingStats, nowMicros, "INFO", "stats")
+	l.pipe.add(askingKeys, nowMicros, "INFO", "keyspace")
 }
 
 // recentMicros is for how long after a request Redis is asked anyway. A tick comes within a

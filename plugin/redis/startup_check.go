@@ -41,20 +41,12 @@ func (l *link) try(nowMicros int64) {
 		t.fail(&l.health, Unreachable, l.stream.heard)
 		return
 	}
-	p.addInfo("server", askingServer, nowMicros)
-	p.addInfo("replication", askingRole, nowMicros)
+	p.add(askingServer, nowMicros, "INFO", "server")
+	p.add(askingRole, nowMicros, "INFO", "replication")
 	if l.options.Overrides {
-		p.addInfo("memory", askingMemory, nowMicros)
+		p.add(askingMemory, nowMicros, "INFO", "memory")
 	}
-	p.out = appendProbe(p.out, l.options.KeyPrefix, []byte("sluice"))
-	p.addEncoded(startupProbing, nowMicros)
-}
-
-func (p *pipeline) addInfo(section string, k kind, nowMicros int64) {
-	p.out = redisresp.AppendArray(p.out, 2)
-	p.out = redisresp.AppendBulkString(p.out, "INFO")
-	p.out = redisresp.AppendBulkString(p.out, section)
-	p.addEncoded(k, nowMicros)
+	p.addProbe(startupProbing, l.options.KeyPrefix, nil, nowMicros)
 }
 
 // products are the fields of INFO that tell what a server is, what is most

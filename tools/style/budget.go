@@ -20,10 +20,10 @@ type budget struct {
 
 // budgets may be lowered when code leaves. Before code enters that needs more, something of its size leaves.
 var budgets = []budget{
-	{dir: "plugin", lines: 15620, files: 16},
+	{dir: "plugin", lines: 15455, files: 16},
 	{dir: "plugin/config", lines: 2880, files: 15},
 	{dir: "plugin/decide", lines: 2900, files: 24},
-	{dir: "plugin/redis", lines: 2360, files: 17},
+	{dir: "plugin/redis", lines: 2200, files: 17},
 	{dir: "cmd/sluice", lines: 10630},
 	{dir: "cmd/demo", lines: 155},
 	{dir: "cmd/luabench", lines: 645},

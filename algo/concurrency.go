@@ -100,29 +100,22 @@ func (c *concurrency) charge(s State, nowMicros, nonce, cost int64, d *Decision)
 	return append(s, nonce, cost, end)
 }
 
-// release drops the entry of a nonce that holds so many slots.
-func (c *concurrency) release(s State, nonce, slots int64) State {
-	e := slotsOf(s, nonce)
-	if e == nil || e[slotCount] != slots {
-		return s
-	}
-	at := len(s) - len(e)
-	return append(s[:at], e[slotLen:]...)
-}
-
-// renew gives the entry of a nonce so many slots, held from now on. With 0 slots it
-// drops the entry.
-func (c *concurrency) renew(s State, nowMicros, nonce, slots int64) State {
-	e, end := slotsOf(s, nonce), nowMicros+c.ttl
+// Renew makes the slots that are held under a nonce so many, in the state of the limit
+// that Slots names, and their ttl begin anew. It asks for no room. With 0 none are
+// held. What Rebase changes must have been changed before.
+func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
+	hold(p.slots >= 0 && slots >= 0, "slots are of a limit that has some")
+	s := states[p.slots]
+	e, end := slotsOf(s, nonce), nowMicros+p.limiters[p.slots].slots.ttl
 	switch {
 	case e == nil && slots > 0:
-		return append(s, nonce, slots, end)
+		s = append(s, nonce, slots, end)
 	case e != nil && slots > 0:
 		e[slotCount], e[slotEnd] = slots, end
 	case e != nil:
-		return append(s[:len(s)-len(e)], e[slotLen:]...)
+		s = append(s[:len(s)-len(e)], e[slotLen:]...)
 	}
-	return s
+	states[p.slots] = s
 }
 
 // slotsOf is the part of s that begins with the entry of a nonce; nil if there is
@@ -162,11 +155,4 @@ func (c *concurrency) rebase(s State, nowMicros int64) (State, bool) {
 		kept = append(kept, s[slotNonce], s[slotCount], end)
 	}
 	return kept, changed
-}
-
-func (c *concurrency) expires(s State) (micros int64) {
-	for ; len(s) >= slotLen; s = s[slotLen:] {
-		micros = max(micros, s[slotEnd])
-	}
-	return micros
 }

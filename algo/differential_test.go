@@ -346,7 +346,7 @@ func (s *sequence) settleOne() charge {
 			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
 		}
 		if looksAt(&s.Limits()[i], c.costs[i]) {
-			s.states[i], _ = s.limiters[i].rebase(s.states[i], s.nowMicros)
+			s.rebase(s.states, s.nowMicros, i, i+1)
 		}
 	}
 	if s.over.Units > 0 {

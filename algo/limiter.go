@@ -1,9 +1,7 @@
 package algo
 
 import (
-	"encoding/binary"
 	"errors"
-	"math"
 	"strconv"
 )
 
@@ -87,31 +85,6 @@ func (a *argument) of(l *limiter) (number int64, shift uint) {
 		shift = l.bucket.shift
 	}
 	return a.number(l), shift
-}
-
-// append appends it as text: every digit, which are as many decimals as the shift has bits, so that
-// the plugin does without strconv's floating point.
-func (a *argument) append(dst []byte, l *limiter) []byte {
-	ticks, shift := a.of(l)
-	dst = appendInt(dst, ticks>>shift)
-	below := int64(1)<<shift - 1
-	rest := ticks & below
-	if rest == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for ; rest != 0; rest &= below {
-		rest *= 10
-		dst = append(dst, '0'+byte(rest>>shift))
-	}
-	return dst
-}
-
-// appendPacked appends it as a little-endian double, which is the same number: it has at most 53
-// bits.
-func (a *argument) appendPacked(dst []byte, l *limiter) []byte {
-	number, shift := a.of(l)
-	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(float64(number)/float64(int64(1)<<shift)))
 }
 
 // limiter is one limit made ready: the form of its script and its arithmetic. It is a

@@ -70,21 +70,6 @@ func (p *Penalty) Strikes(s State, nowMicros int64) int64 {
 	return s[penaltyStrikes]
 }
 
-func (p *Penalty) validate() error {
-	if !within(p.After, 1, MaxStrikes) || !within(p.WithinMicros, MinWindowMicros, MaxWindowMicros) {
-		return invalid("a penalty after ", p.After, " rejections within ", p.WithinMicros, " us is out of range")
-	}
-	if len(p.ForMicros) == 0 || len(p.ForMicros) > MaxBlocks {
-		return invalid(len(p.ForMicros), " blocks in a penalty (want 1 to ", MaxBlocks, ")")
-	}
-	for _, micros := range p.ForMicros {
-		if !within(micros, MinWindowMicros, MaxWindowMicros) {
-			return invalid("a block of ", micros, " us is out of range")
-		}
-	}
-	return nil
-}
-
 // Rebase moves times that lie in the future, because the clock was set back, to now, so that
 // no identity waits for the clock. It reports whether anything changed; the caller then
 // keeps the state.

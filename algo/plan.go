@@ -199,18 +199,6 @@ func (p *Plan) allows(i int, out []Decision) bool {
 	return out[i].Allowed || i == p.guarantee || i == p.pool && out[p.guarantee].Allowed
 }
 
-// checkList checks the limits from one on to another.
-func (p *Plan) checkList(
-	states []State, nowMicros int64, costs []int64, out []Decision, from, to int,
-) (allowed bool) {
-	allowed = true
-	for i := from; i < to; i++ {
-		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
-		allowed = allowed && out[i].Allowed
-	}
-	return allowed
-}
-
 // fits reports whether there is a state and a cost for each limit.
 func (p *Plan) fits(states []State, costs []int64) bool {
 	return len(states) == len(p.limiters) && len(costs) == len(p.limiters)
@@ -260,16 +248,6 @@ func (p *Plan) RebaseFor(states []State, nowMicros int64, costs []int64, out []D
 	return changed
 }
 
-// rebase does so for the limits from one on to another.
-func (p *Plan) rebase(states []State, nowMicros int64, from, to int) (changed bool) {
-	for i := from; i < to; i++ {
-		var did bool
-		states[i], did = p.limiters[i].rebase(states[i], nowMicros)
-		changed = changed || did
-	}
-	return changed
-}
-
 // Refund changes the charge of a Decide at chargedAtMicros. costs has one element for each
 // limit: the units to give back or, below 0, to charge in addition. Call Rebase first.
 //
@@ -309,22 +287,9 @@ func (p *Plan) refundEach(nonce int64, states []State, chargedAtMicros, nowMicro
 	}
 }
 
-// ExpiresAtMicros is when the state of limit i no longer matters; 0 for no
-// state.
-func (p *Plan) ExpiresAtMicros(i int, s State) int64 { return p.limiters[i].expires(s) }
-
 // Slots is the first limit whose slots requests hold until they end; ok is false if the plan
 // has no such limit. All of them take the nonce.
 func (p *Plan) Slots() (limit int, ok bool) { return p.slots, p.slots >= 0 }
-
-// Renew makes the slots that are held under a nonce so many, in the state of the limit
-// that Slots names, and their ttl begin anew. It asks for no room. With 0 none are
-// held. What Rebase changes must have been changed before.
-func (p *Plan) Renew(states []State, nowMicros, nonce, slots int64) {
-	i := p.slots
-	hold(i >= 0 && slots >= 0, "slots are of a limit that has some")
-	states[i] = p.limiters[i].slots.renew(states[i], nowMicros, nonce, slots)
-}
 
 // As an unsigned number Never is the longest of all waits.
 

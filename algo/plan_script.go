@@ -1,6 +1,10 @@
 package algo
 
-import "strconv"
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+)
 
 // Script decides a request:
 //
@@ -50,7 +54,13 @@ func (p *Plan) TakesOver(i int) bool { return p.limiters[i].over }
 //	EVALSHA sha 1 key, then of each request nonce and slots
 //
 // It answers how many of them had ended.
-func ReleaseScript() Script { return giveBack() }
+func ReleaseScript() Script {
+	return known("release", func() string {
+		c := &composer{}
+		c.WriteString(header)
+		return c.whole("release")
+	})
+}
 
 // RenewScript renews the slots of many requests of one identity:
 //
@@ -68,9 +78,24 @@ func (p *Plan) NumArgs(i int) int { return len(p.limiters[i].args()) }
 
 // AppendArg appends argument n of those that NumArgs counts. They depend
 // on the limit alone, so that all but those of a Sized plan can be encoded once.
+//
+// It is text with every digit, which are as many decimals as the shift has bits, so that the plugin
+// does without strconv's floating point.
 func (p *Plan) AppendArg(dst []byte, i, n int) []byte {
 	l := &p.limiters[i]
-	return l.args()[n].append(dst, l)
+	ticks, shift := l.args()[n].of(l)
+	dst = appendInt(dst, ticks>>shift)
+	below := int64(1)<<shift - 1
+	rest := ticks & below
+	if rest == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for ; rest != 0; rest &= below {
+		rest *= 10
+		dst = append(dst, '0'+byte(rest>>shift))
+	}
+	return dst
 }
 
 // Packs reports whether Script takes the limits' costs as one argument, and their Args as another,
@@ -113,13 +138,14 @@ func AppendCosts(dst []byte, costs []int64) []byte {
 }
 
 // AppendNumbers appends the arguments of all limits, those that NumArgs counts, as the one argument
-// of a plan that Packs: a little-endian double each.
+// of a plan that Packs: a little-endian double each, which is the same number, as it has at most 53 bits.
 func (p *Plan) AppendNumbers(dst []byte) []byte {
 	for i := range p.limiters {
 		l := &p.limiters[i]
 		args := l.args()
 		for n := range args {
-			dst = args[n].appendPacked(dst, l)
+			number, shift := args[n].of(l)
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(float64(number)/float64(int64(1)<<shift)))
 		}
 	}
 	return dst

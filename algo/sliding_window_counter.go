@@ -156,27 +156,20 @@ func (c *slidingWindowCounter) check(s State, nowMicros, cost int64) Decision {
 	case cost > c.room:
 		d.reject(Never)
 	default:
-		d.reject(c.retryAt(s, t.start, cost) - nowMicros)
+		// As time goes on the window holds ever newer sub-windows in part. The first that leaves room for all
+		// newer ones is the one whose weight must fall.
+		room, part := c.room-cost, t.start
+		for ; part > t.start-c.window; part -= c.size {
+			units := unitsAt(s, part)
+			if room < units {
+				break
+			}
+			room -= units
+		}
+		most := room * c.steps / max(unitsAt(s, part), 1)
+		d.reject(part + c.window + min((c.steps-most)*c.step, c.size) - nowMicros)
 	}
 	return d
-}
-
-// retryAt is when a cost within the limit that is denied now would be admitted.
-// As time goes on the window holds ever newer sub-windows in part. The first
-// that leaves room for all newer ones is the one whose weight must fall.
-func (c *slidingWindowCounter) retryAt(s State, start, cost int64) int64 {
-	room := c.room - cost
-	part := start
-	for ; part > start-c.window; part -= c.size {
-		units := unitsAt(s, part)
-		if room < units {
-			break
-		}
-		room -= units
-	}
-	most := room * c.steps / max(unitsAt(s, part), 1)
-	left := min((c.steps-most)*c.step, c.size)
-	return part + c.window + left
 }
 
 func (c *slidingWindowCounter) charge(s State, nowMicros, cost int64, d *Decision) State {
@@ -259,11 +252,4 @@ func (c *slidingWindowCounter) debit(s State, chargedAtMicros, nowMicros, cost i
 	}
 	s = c.within(s, t.start)
 	return addUnits(s, at, min(owed, math.MaxUint32-unitsAt(s, at)))
-}
-
-func (c *slidingWindowCounter) expires(s State) int64 {
-	if len(s) < pairLen {
-		return 0
-	}
-	return s[len(s)-pairLen+pairTime] + c.size + c.window
 }

@@ -84,24 +84,19 @@ func (w *slidingWindowLog) check(s State, nowMicros, cost int64) Decision {
 		reset = newestOf(s)[entryLast] + w.window - nowMicros
 	}
 	d := uncharged(w.room-used, reset)
-	if cost > d.Remaining {
-		d.reject(w.retryAfter(s, nowMicros, cost, used))
+	switch {
+	case cost <= d.Remaining:
+	case cost > w.room:
+		d.reject(Never)
+	default: // until enough of the oldest entries have left
+		wait := int64(Never)
+		for excess := used + cost - w.room; len(s) > 0 && excess > 0; s = s[entryLen:] {
+			wait = s[entryLast] + w.window - nowMicros
+			excess -= s[entryUnits]
+		}
+		d.reject(wait)
 	}
 	return d
-}
-
-// retryAfter is the time until enough of the oldest entries have left to make room.
-func (w *slidingWindowLog) retryAfter(s State, nowMicros, cost, used int64) int64 {
-	if cost > w.room {
-		return Never
-	}
-	excess := used + cost - w.room
-	for ; len(s) > 0; s = s[entryLen:] {
-		if excess -= s[entryUnits]; excess <= 0 {
-			return s[entryLast] + w.window - nowMicros
-		}
-	}
-	return Never
 }
 
 func (w *slidingWindowLog) charge(s State, nowMicros, cost int64, d *Decision) State {
@@ -176,11 +171,4 @@ func (w *slidingWindowLog) debit(s State, chargedAtMicros, nowMicros, cost int64
 	copy(s[i+entryLen:], s[i:])
 	s[i+entryFirst], s[i+entryLast], s[i+entryUnits] = at, at, owed
 	return s
-}
-
-func (w *slidingWindowLog) expires(s State) int64 {
-	if len(s) < entryLen {
-		return 0
-	}
-	return s[len(s)/entryLen*entryLen-entryLen+entryLast] + w.window
 }

@@ -173,10 +173,3 @@ func (b *stepBucket) rebase(s State, nowMicros int64) (State, bool) {
 	s[stepAt], s[stepEnds] = start, start+b.lasts(s[stepUsed])
 	return s, true
 }
-
-func (b *stepBucket) expires(s State) int64 {
-	if !b.isState(s) {
-		return 0
-	}
-	return s[stepEnds]
-}

@@ -50,9 +50,17 @@ func NewPlanWithTerms(limits []Limit, terms Terms) (*Plan, error) {
 			}
 		}
 	}
-	if terms.Penalty != nil {
-		if err := terms.Penalty.validate(); err != nil {
-			return nil, err
+	if of := terms.Penalty; of != nil {
+		if !within(of.After, 1, MaxStrikes) || !within(of.WithinMicros, MinWindowMicros, MaxWindowMicros) {
+			return nil, invalid("a penalty after ", of.After, " rejections within ", of.WithinMicros, " us is out of range")
+		}
+		if len(of.ForMicros) == 0 || len(of.ForMicros) > MaxBlocks {
+			return nil, invalid(len(of.ForMicros), " blocks in a penalty (want 1 to ", MaxBlocks, ")")
+		}
+		for _, micros := range of.ForMicros {
+			if !within(micros, MinWindowMicros, MaxWindowMicros) {
+				return nil, invalid("a block of ", micros, " us is out of range")
+			}
 		}
 	}
 	p.terms, p.limits = terms, append([]Limit(nil), limits...)

@@ -47,18 +47,8 @@ func (l *Limit) validate() error {
 	if l.Steps && (l.Guarantee || l.Pool) {
 		return invalid("a bucket that refills in steps guarantees nothing")
 	}
-	if err := l.validateVariant(); err != nil {
-		return err
-	}
-	if l.RestoreMicros() > MaxRestoreMicros {
-		return invalid("a burst of ", l.Capacity(), " is restored in ", l.RestoreMicros(),
-			" us (want at most ", int64(MaxRestoreMicros), ", 100 years)")
-	}
-	return nil
-}
 
-// validateVariant refuses fields that are not the algorithm's.
-func (l *Limit) validateVariant() error {
+	// Fields that are not the algorithm's, or not of its variant.
 	for _, f := range []struct {
 		field Field
 		set   bool
@@ -93,6 +83,10 @@ func (l *Limit) validateVariant() error {
 	}
 	if n := max(l.SubWindows, 1); l.WindowMicros%n != 0 {
 		return invalid(n, " sub_windows do not divide ", l.WindowMicros, " us evenly")
+	}
+	if l.RestoreMicros() > MaxRestoreMicros {
+		return invalid("a burst of ", l.Capacity(), " is restored in ", l.RestoreMicros(),
+			" us (want at most ", int64(MaxRestoreMicros), ", 100 years)")
 	}
 	return nil
 }

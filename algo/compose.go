@@ -34,12 +34,12 @@ const header = "local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARG
 //	refund  pick, then for each charge in one scope begin, read, recall, parts and refund
 //	        of those with a cost above 0, and begin, read, recall, count, parts, counts and
 //	        debit of those below
-//	renew and release   scripts of their own, see renewal and giveBack
+//	renew and release   scripts of their own, see compose_change.go
 //
 // A function named read_queue is read of the variant queue alone. A file need not have all
 // functions. scope.go says how they are written. A script of a plan with terms has their
-// functions before and after the limits', see compose_terms.go. What scopes bind is an
-// argument each, or a local of what compose_packed.go unpacks.
+// functions before and after the limits'. What scopes bind is an argument each, or a local
+// of what compose_packed.go unpacks.
 var (
 	pickSteps   = []string{"pick", "other_time"}
 	checkSteps  = []string{"begin", "read", "measure", "count", "check", "weigh", "wait", "again"}
@@ -78,7 +78,35 @@ func scriptOf(limiters []limiter, k kind) Script {
 		list.WriteString(strconv.FormatBool(is))
 	}
 	list.WriteString(strconv.Itoa(k.own))
-	return known(list.String(), func() string { return compose(limiters, k) })
+	return known(list.String(), func() string {
+		c := &composer{limiters: limiters, kind: k}
+		for i := range limiters {
+			l := &limiters[i]
+			bind := func(name string) string { return c.source(i, name) }
+			c.scopes = append(c.scopes, scope{
+				lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead(),
+			})
+		}
+		c.begin(k)
+		if k.refund {
+			c.refund()
+		} else {
+			c.check()
+		}
+		// A script of several limits makes locals of those libraries that it uses more than twice. One of very
+		// many limits has no room for three more.
+		script, used := c.String(), []string(nil)
+		for _, name := range [...]string{"math", "string", "struct"} {
+			if packs(len(limiters)) && strings.Count(script, name+".") > 2 {
+				used = append(used, name)
+			}
+		}
+		if len(used) > 0 {
+			names := strings.Join(used, ", ")
+			script = "local " + names + " = " + names + "\n" + script
+		}
+		return header + script
+	})
 }
 
 // known finds the script of a name, or makes it.
@@ -95,36 +123,6 @@ func known(name string, source func() string) Script {
 		composed.scripts[name] = script
 	}
 	return script
-}
-
-func compose(limiters []limiter, k kind) string {
-	c := &composer{limiters: limiters, kind: k}
-	for i := range limiters {
-		l := &limiters[i]
-		bind := func(name string) string { return c.source(i, name) }
-		c.scopes = append(c.scopes, scope{
-			lua: l.lua, variant: l.variant, suffix: "_" + strconv.Itoa(i+1), source: bind, instead: l.instead(),
-		})
-	}
-	c.begin(k)
-	if k.refund {
-		c.refund()
-	} else {
-		c.check()
-	}
-	// A script of several limits makes locals of those libraries that it uses more than twice. One of very
-	// many limits has no room for three more.
-	script, used := c.String(), []string(nil)
-	for _, name := range [...]string{"math", "string", "struct"} {
-		if packs(len(limiters)) && strings.Count(script, name+".") > 2 {
-			used = append(used, name)
-		}
-	}
-	if len(used) > 0 {
-		names := strings.Join(used, ", ")
-		script = "local " + names + " = " + names + "\n" + script
-	}
-	return header + script
 }
 
 // composer writes a script for a list of limiters.
@@ -231,9 +229,34 @@ func (c *composer) check() {
 		c.unpack()
 	}
 	c.pick(pickSteps)
+
+	// What the rule's terms add. Their keys and arguments follow those of the limits: the override's key
+	// comes before the penalty's, and its argument, which may be missing, after.
+	keys, args := len(c.limiters)+1, c.argsOfLimits()+1
+	penaltyKey, madeFor := "nil", args
+	if c.kind.penalty {
+		penaltyKey, madeFor = index("KEYS", keys+1), args+penaltyArgs
+	}
+	override := scope{lua: overrideLua, suffix: "_0", source: func(name string) string {
+		switch name {
+		case "penalty_key":
+			return penaltyKey
+		case "made_for":
+			return index("ARGV", madeFor)
+		}
+		return index("KEYS", keys)
+	}}
+	penalty := scope{lua: penaltyLua, suffix: "_0", source: func(name string) string {
+		if n := slices.Index(penaltyArgNames[:], name); n >= 0 {
+			return index("ARGV", args+n)
+		}
+		if c.kind.overrides {
+			return penaltyKey
+		}
+		return index("KEYS", keys)
+	}}
 	// The script ends here for an identity that is free or blocked, and for a call that was made for
 	// another override.
-	override, penalty := c.terms()
 	if c.kind.overrides {
 		override.keeping(c, []string{"ignored", "value"}, override.steps([]string{"read"}))
 	}
@@ -284,10 +307,16 @@ func (c *composer) check() {
 func (c *composer) decide(penalty *scope) {
 	c.weighGuarantee()
 	var conditions []string
+	guarantee, pool := pair(c.limiters)
 	for i := c.kind.own; i < len(c.scopes); i++ {
-		if admits := c.admits(i); admits != "" {
-			conditions = append(conditions, admits)
+		admits := "retry" + c.scopes[i].suffix + " == 0"
+		switch i {
+		case guarantee: // it stands in no request's way
+			continue
+		case pool: // nor does the pool, of what the guarantee admits
+			admits = "(retry" + c.scopes[guarantee].suffix + " == 0 or " + admits + ")"
 		}
+		conditions = append(conditions, admits)
 	}
 	c.WriteString("if " + strings.Join(conditions, " and ") + " then\n")
 	for i := c.kind.own; i < len(c.scopes); i++ {

@@ -17,7 +17,21 @@ func (c *composer) checkFlat() {
 		known = append(known, steps[i].gives...)
 		c.WriteString(steps[i].body)
 	}
-	kept := redeclared(charge)
+	var kept []string // names that the charge gives as locals of its own
+	for i := range charge {
+		for line := range strings.Lines(charge[i].body) {
+			declared, ok := strings.CutPrefix(line, "local ")
+			if !ok {
+				continue
+			}
+			declared, _, _ = strings.Cut(strings.TrimSpace(declared), " =")
+			for _, name := range split(declared) {
+				if slices.Contains(charge[i].gives, name) {
+					kept = append(kept, name)
+				}
+			}
+		}
+	}
 	if len(kept) > 0 {
 		c.WriteString("local " + s.suffixed(kept) + " = " + strings.Join(kept, ", ") + "\n")
 	}
@@ -40,23 +54,4 @@ func (c *composer) checkFlat() {
 		c.WriteString(", " + name)
 	}
 	c.WriteString("}\n")
-}
-
-// redeclared are those names that steps give as locals of their own.
-func redeclared(steps []step) (names []string) {
-	for i := range steps {
-		for line := range strings.Lines(steps[i].body) {
-			declared, ok := strings.CutPrefix(line, "local ")
-			if !ok {
-				continue
-			}
-			declared, _, _ = strings.Cut(strings.TrimSpace(declared), " =")
-			for _, name := range split(declared) {
-				if slices.Contains(steps[i].gives, name) {
-					names = append(names, name)
-				}
-			}
-		}
-	}
-	return names
 }

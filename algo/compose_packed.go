@@ -32,9 +32,34 @@ func packedArgs(limiters []limiter) int {
 	return 2
 }
 
-// unpack makes locals of the costs and of the numbers.
+// unpack makes locals of the costs, one number where all are the same, else one for each limit, and of
+// the numbers. Some limits want their cost as text, too.
 func (c *composer) unpack() {
-	c.unpackCosts()
+	var costs, units []string
+	for i := range c.scopes {
+		s := &c.scopes[i]
+		costs = append(costs, "cost"+s.suffix)
+		for _, charge := range s.steps(chargeSteps) {
+			if slices.Contains(charge.takes, "units") {
+				units = append(units, "units"+s.suffix)
+			}
+		}
+	}
+	costsOfAll := strings.Join(costs, ", ")
+	c.WriteString("local units, " + strings.Join(append(costs, units...), ", ") + " = ARGV[1]\n" +
+		"if #units > 1 and string.find(units, ' ', 1, true) then\n  " +
+		costsOfAll + " = string.match(units, '" + strings.Repeat(" (%S+)", len(costs))[1:] + "')\n")
+	for _, name := range units {
+		c.WriteString("  " + name + " = cost" + name[len("units"):] + "\n")
+	}
+	c.WriteString("  " + costsOfAll + " = " + strings.Join(costs, " + 0, ") + " + 0\nelse\n" +
+		"  " + costs[0] + " = units + 0\n" +
+		"  " + strings.Join(costs[1:], ", ") + " = " + costs[0] + strings.Repeat(", "+costs[0], len(costs)-2) + "\n")
+	for _, name := range units {
+		c.WriteString("  " + name + " = units\n")
+	}
+	c.WriteString("end\n")
+
 	var all, whole []string
 	for i := range c.limiters {
 		for _, a := range c.limiters[i].args() {
@@ -52,33 +77,4 @@ func (c *composer) unpack() {
 		names := strings.Join(whole, ", ")
 		c.WriteString(names + " = math.floor(" + strings.Join(whole, "), math.floor(") + ")\n")
 	}
-}
-
-// unpackCosts makes locals of the costs: one number where all are the same, else one for each limit.
-// Some limits want theirs as text, too.
-func (c *composer) unpackCosts() {
-	var costs, units []string
-	for i := range c.scopes {
-		s := &c.scopes[i]
-		costs = append(costs, "cost"+s.suffix)
-		for _, charge := range s.steps(chargeSteps) {
-			if slices.Contains(charge.takes, "units") {
-				units = append(units, "units"+s.suffix)
-			}
-		}
-	}
-	all := strings.Join(costs, ", ")
-	c.WriteString("local units, " + strings.Join(append(costs, units...), ", ") + " = ARGV[1]\n" +
-		"if #units > 1 and string.find(units, ' ', 1, true) then\n  " +
-		all + " = string.match(units, '" + strings.Repeat(" (%S+)", len(costs))[1:] + "')\n")
-	for _, name := range units {
-		c.WriteString("  " + name + " = cost" + name[len("units"):] + "\n")
-	}
-	c.WriteString("  " + all + " = " + strings.Join(costs, " + 0, ") + " + 0\nelse\n" +
-		"  " + costs[0] + " = units + 0\n" +
-		"  " + strings.Join(costs[1:], ", ") + " = " + costs[0] + strings.Repeat(", "+costs[0], len(costs)-2) + "\n")
-	for _, name := range units {
-		c.WriteString("  " + name + " = units\n")
-	}
-	c.WriteString("end\n")
 }

@@ -99,20 +99,6 @@ func (c *composer) weighGuarantee() {
 		"end\n")
 }
 
-// admits is the condition under which limit i stands in no request's way; "" where that is another's.
-func (c *composer) admits(i int) string {
-	guarantee, pool := pair(c.limiters)
-	switch i {
-	case guarantee:
-		return ""
-	case pool:
-		if guarantee != noLimit {
-			return "(retry" + c.scopes[guarantee].suffix + " == 0 or retry" + c.scopes[pool].suffix + " == 0)"
-		}
-	}
-	return "retry" + c.scopes[i].suffix + " == 0"
-}
-
 // charges is the condition under which limit i is charged where all admit.
 func (c *composer) charges(i int) string {
 	if c.limiters[i].variant == guaranteeVariant {

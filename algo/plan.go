@@ -199,6 +199,18 @@ func (p *Plan) allows(i int, out []Decision) bool {
 	return out[i].Allowed || i == p.guarantee || i == p.pool && out[p.guarantee].Allowed
 }
 
+// checkList checks the limits from one on to another.
+func (p *Plan) checkList(
+	states []State, nowMicros int64, costs []int64, out []Decision, from, to int,
+) (allowed bool) {
+	allowed = true
+	for i := from; i < to; i++ {
+		out[i] = p.limiters[i].check(states[i], nowMicros, max(costs[i], 0))
+		allowed = allowed && out[i].Allowed
+	}
+	return allowed
+}
+
 // fits reports whether there is a state and a cost for each limit.
 func (p *Plan) fits(states []State, costs []int64) bool {
 	return len(states) == len(p.limiters) && len(costs) == len(p.limiters)

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The scripts that give charges back, or charge more as of the time of the charge.
+// The scripts that give charges back, or charge more as of the time of the charge, and those that
+// renew slots and give them back.
 
 // refund writes what changes a charge, and then any further ones.
 func (c *composer) refund() {
@@ -52,4 +53,32 @@ func (c *composer) refundOnce(indent string) {
 		}
 		s.kept = s.kept[:kept]
 	}
+}
+
+// renewal is the script that renews slots.
+func renewal(k kind) Script {
+	name := "renewal"
+	if k.withoutTime {
+		name = "renewal without TIME"
+	}
+	return known(name, func() string {
+		c := &composer{}
+		c.WriteString(header)
+		c.begin(k)
+		return c.whole("renew")
+	})
+}
+
+// whole writes a step of slots that is a script of its own.
+func (c *composer) whole(name string) string {
+	s := scope{lua: concurrencyLua, source: func(name string) string {
+		if name == "ttl" {
+			return index("ARGV", 1) + " + 0"
+		}
+		return index("KEYS", 1)
+	}}
+	steps := s.steps([]string{name})
+	s.bind(c, "", steps)
+	c.WriteString(steps[0].body + "return " + strings.Join(steps[0].gives, ", ") + "\n")
+	return c.String()
 }

@@ -46,11 +46,9 @@ type demo struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d := demo{out: os.Stdout, store: os.Getenv("STORE"), ports: documented}
-	err := d.run(ctx)
-	stop()
-	if err != nil {
+	if err := d.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -110,9 +108,9 @@ func (d *demo) start(ctx context.Context, dir string) error {
 	} else {
 		at["Redis"] = d.ports.redis
 		c.SetRedis(addr(d.ports.redis))
-		ready := func(ctx context.Context) error { return process.PingRedis(ctx, addr(d.ports.redis)) }
-		args := process.RedisArgs(dir, d.ports.redis)
-		if err := d.launch(ctx, io.Discard, ready, "redis-server", args...); err != nil {
+		err := d.launch(ctx, io.Discard, process.PingRedis, d.ports.redis, "redis-server",
+			process.RedisArgs(dir, d.ports.redis)...)
+		if err != nil {
 			return err
 		}
 	}
@@ -128,10 +126,9 @@ func (d *demo) start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	ready := func(ctx context.Context) error { return process.EnvoyReady(ctx, addr(d.ports.admin)) }
-	if err := d.launch(ctx, d.out, ready, "envoy", "--config-yaml", string(text), "--disable-hot-restart",
-		"--file-flush-interval-msec", "50", "--log-level", "error", "--component-log-level", "wasm:info",
-		"--log-format", "[%l] %v"); err != nil {
+	if err := d.launch(ctx, d.out, process.EnvoyReady, d.ports.admin, "envoy", "--config-yaml", string(text),
+		"--disable-hot-restart", "--file-flush-interval-msec", "50", "--log-level", "error",
+		"--component-log-level", "wasm:info", "--log-format", "[%l] %v"); err != nil {
 		return err
 	}
 	return template.Must(template.New("").Parse(tryFile)).Execute(d.out, at)
@@ -158,10 +155,10 @@ func (d *demo) settle() error {
 	return nil
 }
 
-// launch starts a program, whose output goes to a writer, and returns once it is ready, or with the reason why
-// it will not be.
-func (d *demo) launch(ctx context.Context, to io.Writer, ready func(context.Context) error, name string,
-	args ...string,
+// launch starts a program, whose output goes to a writer, and returns once it answers at a port, or with the
+// reason why it will not.
+func (d *demo) launch(ctx context.Context, to io.Writer, answers func(context.Context, string) error, port int,
+	name string, args ...string,
 ) error {
 	path, err := process.Find(".", name)
 	if err != nil {
@@ -178,5 +175,5 @@ func (d *demo) launch(ctx context.Context, to io.Writer, ready func(context.Cont
 		<-c.Exited()
 		d.died <- c
 	}()
-	return process.Await(ctx, startLimit, ready, c.Process)
+	return process.Await(ctx, startLimit, func(ctx context.Context) error { return answers(ctx, addr(port)) }, c.Process)
 }

@@ -25,7 +25,7 @@ var budgets = []budget{
 	{dir: "plugin/decide", lines: 2900, files: 24},
 	{dir: "plugin/redis", lines: 2200, files: 17},
 	{dir: "cmd/sluice", lines: 10630},
-	{dir: "cmd/demo", lines: 155},
+	{dir: "cmd/demo", lines: 150},
 	{dir: "cmd/luabench", lines: 645},
 	{dir: "cmd/zones", lines: 235},
 	{dir: "bench", lines: 1700},

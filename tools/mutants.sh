@@ -57,14 +57,14 @@ mutant double-refund plugin/decide/check.go \
 		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 '
 mutant late-reply-twice plugin/decide/request.go \
-	'			q.home.stores.GiveBack(&c.charged.late, now)' '			twice := c.charged.late
-			q.home.stores.GiveBack(&twice, now)
-			q.home.stores.GiveBack(&c.charged.late, now)'
+	'				s.GiveBack(&c.charged.late, now)' '				twice := c.charged.late
+				s.GiveBack(&twice, now)
+				s.GiveBack(&c.charged.late, now)'
 mutant late-refund-dropped plugin/decide/request.go \
-	'			q.home.stores.GiveBack(&c.charged.late, now)' '			_ = now'
+	'				s.GiveBack(&c.charged.late, now)' '				_ = now'
 mutant gone-not-concluded plugin/decide/request.go \
 	'q.waiting == 0 {' 'q.waiting == 0 && q.state != Gone {'
-mutant units-kept-at-close plugin/decide/stores.go \
+mutant units-kept-at-close plugin/decide/features.go \
 	'{ s.leases.book.Close(now.SteadyMicros) }' '{ _ = now }'
 mutant late-units-kept plugin/decide/lease.go \
 	'			s.remote.conn.Refund(b.charge, nowMicros)' '			_ = nowMicros'
@@ -79,7 +79,7 @@ mutant fails-open plugin/decide/verdict.go \
 mutant timer-one-tick-late plugin/redis/timeout.go \
 	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
 mutant kept-back-for-long plugin/decide/crowd.go \
-	'keptMicros >= c.timeoutMicros' 'keptMicros >= 2*c.timeoutMicros'
+	's.first.kept.atMicros >= c.timeoutMicros' 's.first.kept.atMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
 	', keptMicros: r.keptMicros,' ','
 mutant dropped-settlement plugin/redis/conn.go \

@@ -21,15 +21,13 @@ const (
 	logCritical logLevel = 5
 )
 
-// Statuses of host calls, which host_tinygo.go makes.
 const (
+	// Statuses of host calls, which host_tinygo.go makes.
 	statusOK          = 0
 	statusNotFound    = 1
 	statusCASMismatch = 8
-)
 
-// Kinds of buffers and header maps.
-const (
+	// Kinds of buffers and header maps.
 	grpcMessage   = 5
 	configuration = 7
 

@@ -69,15 +69,11 @@ var breakerStateNames = [...]string{redis.Closed: "closed", redis.HalfOpen: "hal
 // makes only to see whether the configuration is right, which no tick ever comes
 // to and which is never closed.
 func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
-	var top *topOffenders
-	if c := cfg.TopOffenders; c != nil {
-		top = &topOffenders{sketch: offenders.New(int(c.Size), ids.host.Uint64()), intervalMicros: c.IntervalMicros}
-	}
 	b := metric.Void()
 	if withMetrics {
 		b = metric.New(ids, ids.host.Uint64())
 	}
-	m := &metrics{batch: b, ids: ids, host: ids.host, offenders: top}
+	m := &metrics{batch: b, ids: ids, host: ids.host}
 	for o := range m.requests {
 		m.requests[o] = b.Counter(metric.Of(metric.Requests, answer.Outcome(o).Metric()))
 	}
@@ -143,6 +139,8 @@ func newMetrics(ids *metricIDs, rules *rule.Set, cfg *config.Config) *metrics {
 	m.loadTime = b.Last(metric.LoadTimestamp)
 	m.buildInfo = b.Last(metric.BuildInfo(buildVersion()))
 	if c := cfg.TopOffenders; c != nil {
+		sketch := offenders.New(int(c.Size), ids.host.Uint64())
+		m.offenders = &topOffenders{sketch: sketch, intervalMicros: c.IntervalMicros}
 		for rank := range min(c.Size, maxRanks) {
 			m.ranks = append(m.ranks, b.Sum(metric.Of(metric.OffenderRejections, strconv.FormatInt(rank+1, 10))))
 		}

@@ -79,8 +79,7 @@ func appendMember(dst []byte, item, unit string, l *algo.Limit, restoreMicros in
 	if unit == requests { // the default of the field
 		return dst
 	}
-	dst = append(dst, `;qu="`...)
-	dst = append(dst, unit...)
+	dst = append(append(dst, `;qu="`...), unit...)
 	return append(dst, '"')
 }
 

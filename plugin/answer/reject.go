@@ -10,14 +10,12 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// Status codes of gRPC that rejections carry.
 const (
+	// Status codes of gRPC that rejections carry.
 	grpcNone              = -1
 	grpcResourceExhausted = 8
 	grpcUnavailable       = 14
-)
 
-const (
 	problemType = "application/problem+json"
 	plainType   = "text/plain; charset=utf-8"
 
@@ -199,12 +197,11 @@ func waitSeconds(micros int64) int64 {
 // is violated.
 func (w *Writer) problem(r *Rejection, retrySeconds int64, status uint32) string {
 	start := len(w.buf)
+	kind := exceeded
 	if r.Blocked {
-		w.buf = append(w.buf, abnormal...)
-	} else {
-		w.buf = append(w.buf, exceeded...)
+		kind = abnormal
 	}
-	w.buf = strconv.AppendUint(w.buf, uint64(status), 10)
+	w.buf = strconv.AppendUint(append(w.buf, kind...), uint64(status), 10)
 	w.buf = append(w.buf, `,"detail":"`...)
 	w.addDetail(r, retrySeconds, true)
 	if !r.Blocked && violates(r.Limits) {

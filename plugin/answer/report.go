@@ -54,16 +54,14 @@ func (w *Writer) Report(r *Report) Reply {
 			w.buf = append(w.buf, ',')
 		}
 		l := &r.Limits[i]
-		w.buf = append(w.buf, `{"name":"`...)
-		w.buf = append(w.buf, l.Label.json...)
+		w.buf = append(append(w.buf, `{"name":"`...), l.Label.json...)
 		w.buf = strconv.AppendInt(append(w.buf, `","limit":`...), l.capacity(), 10)
 		w.buf = strconv.AppendInt(append(w.buf, `,"remaining":`...), l.Decision.Remaining, 10)
 		w.buf = strconv.AppendInt(append(w.buf, `,"reset":`...), seconds(l.Decision.ResetAfterMicros), 10)
 		if !l.Label.slots { // a limit on what is in flight has no window
 			w.buf = strconv.AppendInt(append(w.buf, `,"window":`...), max(1, seconds(l.restoreMicros())), 10)
 		}
-		w.buf = append(w.buf, `,"unit":"`...)
-		w.buf = append(w.buf, l.Label.unit...)
+		w.buf = append(append(w.buf, `,"unit":"`...), l.Label.unit...)
 		w.buf = append(w.buf, `"}`...)
 	}
 	w.buf = append(w.buf, ']')

@@ -26,12 +26,10 @@ type Writer struct {
 // New prepares a Writer. The configuration must not change afterwards. The seed, different in
 // each worker, is for the jitter of Retry-After.
 func New(cfg *config.Config, seed uint64) *Writer {
-	w := &Writer{
-		headers: cfg.Headers, response: cfg.Response,
-		envoyRateLimited: cfg.EnvoyRateLimited, jitterPercent: cfg.RetryJitterPercent,
+	return &Writer{
+		headers: cfg.Headers, response: cfg.Response, envoyRateLimited: cfg.EnvoyRateLimited,
+		jitterPercent: cfg.RetryJitterPercent, random: *rand.NewPCG(seed, 0),
 	}
-	w.random.Seed(seed, 0)
-	return w
 }
 
 // Upstream has the limit headers of the upstream's own response.

@@ -249,13 +249,12 @@ func NewSet(networks []Prefix) *Set {
 	sort.Sort(byFirst(ranges))
 	merged := ranges[:0]
 	for _, r := range ranges {
-		if n := len(merged); n > 0 && r.first.compare(merged[n-1].last) <= 0 {
-			if r.last.compare(merged[n-1].last) > 0 {
-				merged[n-1].last = r.last
-			}
-			continue
+		switch n := len(merged); {
+		case n == 0 || r.first.compare(merged[n-1].last) > 0:
+			merged = append(merged, r)
+		case r.last.compare(merged[n-1].last) > 0:
+			merged[n-1].last = r.last
 		}
-		merged = append(merged, r)
 	}
 	return &Set{ranges: slices.Clip(merged)}
 }

@@ -14,8 +14,7 @@ type Key struct{ a, b uint64 }
 
 // New makes the key of a seed, which differs in each worker and table.
 func New(seed uint64) Key {
-	var draws rand.PCG
-	draws.Seed(seed, odd)
+	draws := rand.NewPCG(seed, odd)
 	return Key{draws.Uint64(), draws.Uint64()}
 }
 

@@ -184,12 +184,8 @@ func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, no
 		lasts = min(lasts, d.ResetAfterMicros)
 	}
 	got := batch{
-		size:        l.order,
-		units:       l.order,
-		untilMicros: l.askedMicros + lasts,
-		charge:      Charge{l.nonce, storeMicros},
-		decision:    *d,
-		atMicros:    nowMicros,
+		size: l.order, units: l.order, untilMicros: l.askedMicros + lasts,
+		charge: Charge{l.nonce, storeMicros}, decision: *d, atMicros: nowMicros,
 	}
 	if l.evicted || b.closed {
 		b.giveBack(l, &got, nowMicros)
@@ -329,11 +325,8 @@ func (l *Lease) Wants(nowMicros int64) (units int64) {
 	if l.asking || l.next.units > 0 || nowMicros < l.coolMicros {
 		return 0
 	}
-	if units = l.limit.Lease.Units; units > 0 {
-		if !l.hot {
-			return 0
-		}
-	} else { // it follows what was admitted in the last ttl, if the period before was even
+	if units = l.limit.Lease.Units; units == 0 {
+		// It follows what was admitted in the last ttl, if the period before was even.
 		ttl, r := l.limit.Lease.TTLMicros, &l.recent
 		if nowMicros-l.heardAt >= 2*ttl || l.remaining < l.limit.Capacity()/exactBelow {
 			return 0
@@ -344,6 +337,8 @@ func (l *Lease) Wants(nowMicros int64) (units int64) {
 		if l.limit.Algorithm.HasBurst() {
 			units = min(units, max(l.limit.Capacity()/shareOfCapacity, leastUnits))
 		}
+	} else if !l.hot {
+		return 0
 	}
 	if units < leastUnits || units > min(l.limit.Capacity(), algo.MaxCost) {
 		return 0

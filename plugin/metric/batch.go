@@ -92,9 +92,7 @@ type histogram struct {
 // New makes a Batch without metrics. The seed, different in each worker, is for
 // the samples of histograms.
 func New(host Host, seed uint64) *Batch {
-	b := &Batch{host: host, counters: make([]counter, 1)}
-	b.random.Seed(seed, 0)
-	return b
+	return &Batch{host: host, counters: make([]counter, 1), random: *rand.NewPCG(seed, 0)}
 }
 
 // Void makes a Batch that discards all counts: nothing in it is ever due.

@@ -16,27 +16,18 @@ import (
 // Offenders are in the order of Top; identities are written as in Redis keys, and
 // nothing that a client has sent does anything to a terminal.
 func (s *Sketch) AppendReport(dst []byte, seconds int64) []byte {
-	dst = append(dst, `{"event":"top_offenders","seconds":`...)
-	dst = strconv.AppendInt(dst, seconds, 10)
-	dst = append(dst, `,"rejections":`...)
-	dst = strconv.AppendInt(dst, s.total, 10)
+	dst = strconv.AppendInt(append(dst, `{"event":"top_offenders","seconds":`...), seconds, 10)
+	dst = strconv.AppendInt(append(dst, `,"rejections":`...), s.total, 10)
 	dst = append(dst, `,"offenders":[`...)
-	first := true
+	begin := `{"rule":`
 	for o := range s.Top {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
 		_, identity, _ := bytes.Cut(o.Tag, []byte("|"))
-		dst = append(dst, `{"rule":`...)
-		dst = jsontext.AppendString(dst, o.Rule)
-		dst = append(dst, `,"identity":`...)
-		dst = jsontext.AppendString(dst, text.View(identity))
-		dst = append(dst, `,"rejections":`...)
-		dst = strconv.AppendInt(dst, o.Rejections, 10)
-		dst = append(dst, `,"error":`...)
-		dst = strconv.AppendInt(dst, o.Error, 10)
+		dst = jsontext.AppendString(append(dst, begin...), o.Rule)
+		dst = jsontext.AppendString(append(dst, `,"identity":`...), text.View(identity))
+		dst = strconv.AppendInt(append(dst, `,"rejections":`...), o.Rejections, 10)
+		dst = strconv.AppendInt(append(dst, `,"error":`...), o.Error, 10)
 		dst = append(dst, '}')
+		begin = `,{"rule":`
 	}
 	return append(dst, "]}"...)
 }

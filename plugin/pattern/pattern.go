@@ -92,9 +92,7 @@ func Is(found bool) Result {
 func (r Result) Not() Result { return Yes - r }
 
 // Machine is the memory of Match. The zero Machine is ready.
-type Machine struct {
-	sim simulation
-}
+type Machine struct{ sim simulation }
 
 // Match reports whether a value holds the pattern, and how many of the units are
 // left. It is Unknown if they do not suffice; then none is left.

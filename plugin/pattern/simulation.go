@@ -62,26 +62,24 @@ func (s *simulation) begin(p *Pattern) {
 	s.threads, s.visits = s.threads[:0], 0
 }
 
+// What begins after a place, and ends before one.
+var (
+	beginsAfter = [places]syntax.EmptyOp{
+		edge: syntax.EmptyBeginText | syntax.EmptyBeginLine, newline: syntax.EmptyBeginLine,
+	}
+	endsBefore = [places]syntax.EmptyOp{edge: syntax.EmptyEndText | syntax.EmptyEndLine, newline: syntax.EmptyEndLine}
+)
+
 // close follows the threads, and one more that begins here, up to instructions
 // that wait for a rune. It reports whether the pattern has been found.
 func (s *simulation) close(p *Pattern, before, after place) bool {
 	s.round++
 	s.runes = s.runes[:0]
-	holds := syntax.EmptyNoWordBoundary // the assertions that hold between the two places
+	holds := beginsAfter[before] | endsBefore[after] // the assertions that hold between the two places
 	if (before == word) != (after == word) {
-		holds = syntax.EmptyWordBoundary
-	}
-	switch before {
-	case edge:
-		holds |= syntax.EmptyBeginText | syntax.EmptyBeginLine
-	case newline:
-		holds |= syntax.EmptyBeginLine
-	}
-	switch after {
-	case edge:
-		holds |= syntax.EmptyEndText | syntax.EmptyEndLine
-	case newline:
-		holds |= syntax.EmptyEndLine
+		holds |= syntax.EmptyWordBoundary
+	} else {
+		holds |= syntax.EmptyNoWordBoundary
 	}
 	for _, pc := range s.threads {
 		if s.follow(p, pc, holds) {

@@ -325,12 +325,10 @@ func (s *Script) appendHeld(dst []Slots, nonce int64, costs []int64) []Slots {
 // appendCall begins a call of a script with so many keys and arguments.
 func appendCall(dst []byte, script algo.Script, bySource bool, keys, args int) []byte {
 	dst = redisresp.AppendArray(dst, 3+keys+args)
+	name, body := "EVALSHA", script.SHA1
 	if bySource {
-		dst = redisresp.AppendBulkString(dst, "EVAL")
-		dst = redisresp.AppendBulkString(dst, script.Source)
-	} else {
-		dst = redisresp.AppendBulkString(dst, "EVALSHA")
-		dst = redisresp.AppendBulkString(dst, script.SHA1)
+		name, body = "EVAL", script.Source
 	}
+	dst = redisresp.AppendBulkString(redisresp.AppendBulkString(dst, name), body)
 	return redisresp.AppendBulkInt(dst, int64(keys))
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/plugin/must"
@@ -136,9 +137,7 @@ func (h *health) requestFailed(cause Cause, nowMicros int64) {
 }
 
 // name is the cluster in the log.
-func (h *health) name() string {
-	return "redis " + strconv.Quote(h.options.Cluster)
-}
+func (h *health) name() string { return "redis " + strconv.Quote(h.options.Cluster) }
 
 // Cause is why a request could not be decided by Redis.
 type Cause uint8
@@ -232,12 +231,11 @@ func unwrapScriptError(text []byte) []byte {
 // one stays connected, while another connection may do better: a primary that
 // was demoted answers READONLY, and one whose users changed NOAUTH.
 func connectionUseless(text []byte) bool {
-	switch string(errorCode(text)) {
-	case "READONLY", "MASTERDOWN", "NOAUTH", "WRONGPASS":
-		return true
-	}
-	return false
+	return slices.Contains(useless, string(errorCode(text)))
 }
+
+// useless are the codes of such errors.
+var useless = []string{"READONLY", "MASTERDOWN", "NOAUTH", "WRONGPASS"}
 
 // remedy tells an operator what to do about an error.
 type remedy struct{ prefix, text string }

@@ -211,9 +211,6 @@ func (s *Script) appendKey(dst, tag []byte, suffix string) []byte {
 // make the keys of a tag one hash slot
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags).
 func AppendKey(dst []byte, prefix string, tag []byte, suffix string) []byte {
-	dst = append(dst, prefix...)
-	dst = append(dst, ":{"...)
-	dst = append(dst, tag...)
-	dst = append(dst, '}')
-	return append(dst, suffix...)
+	dst = append(append(append(dst, prefix...), ":{"...), tag...)
+	return append(append(dst, '}'), suffix...)
 }

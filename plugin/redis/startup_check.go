@@ -68,14 +68,12 @@ var (
 		}
 	}}
 	noteRole = &action{"note role", func(l *link, _ *command, _ end) {
-		switch role := infoField(l.reply, "role"); role {
-		case "":
+		l.startup.role = infoField(l.reply, "role")
+		switch l.startup.role {
 		case "master":
 			l.startup.role = "primary"
 		case "slave":
 			l.startup.role = "replica"
-		default:
-			l.startup.role = role
 		}
 	}}
 	// startOK: Redis can be used. It warns of a policy that evicts what has no TTL, as most overrides
@@ -122,13 +120,9 @@ const maxInfoBytes = 40
 // or not plain text.
 func infoField(r redisresp.Reply, name string) string {
 	value := infoLine(r, name)
-	if len(value) > maxInfoBytes {
+	hidden := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(value) > maxInfoBytes || bytes.ContainsFunc(value, hidden) {
 		return ""
-	}
-	for _, b := range value {
-		if b <= ' ' || b > '~' {
-			return ""
-		}
 	}
 	return string(value)
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/message"
@@ -58,21 +58,18 @@ var reserved = []string{
 
 // quoted is a string as CEL has it.
 func quoted(s string) string {
-	var b strings.Builder
-	b.WriteByte('\'')
+	b := []byte{'\''}
 	for _, r := range s {
 		switch {
 		case r == '\'' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
+			b = append(b, '\\', byte(r))
 		case r < ' ' || r == 0x7f:
-			b.WriteString(message.Sprintf(`\x%02x`, r))
+			b = append(b, message.Sprintf(`\x%02x`, r)...)
 		default:
-			b.WriteRune(r)
+			b = utf8.AppendRune(b, r)
 		}
 	}
-	b.WriteByte('\'')
-	return b.String()
+	return string(append(b, '\''))
 }
 
 // noExpression is a column that has none.

@@ -13,9 +13,7 @@ const (
 	maxIdentityBytes = 200 // bytes of an identity; a longer one is replaced by its digest
 	digestDigits     = 2 * sha256.Size
 	hashDigits       = 40 // of the digest of a hashed component
-)
 
-const (
 	// Bound: values whose digest is kept. Beyond it, a value is hashed anew. Protects memory.
 	maxDigested = 64
 	// Bound: bytes of a value whose digest is kept. Beyond it, it is hashed each time. Protects memory.

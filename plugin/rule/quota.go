@@ -40,10 +40,7 @@ func (s *Set) compileQuota(cfg *config.Config) {
 		s.quota.hides[i] = s.compiled[i].rule.Exempt
 	}
 	for _, place := range cfg.Quota.Rules {
-		i := 0
-		for s.compiled[i].rule.Name != cfg.Rules[place].Name {
-			i++
-		}
+		i := slices.IndexFunc(s.compiled, func(c compiled) bool { return c.rule.Name == cfg.Rules[place].Name })
 		s.quota.hides[i] = true
 		reports := *s.compiled[i].rule
 		reports.Enforced, reports.Reports = false, true

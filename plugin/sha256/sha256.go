@@ -28,9 +28,7 @@ var rounds = [64]uint32{
 
 // initial are the first 32 bits of the fractional parts of the square roots of the first 8 primes
 // (section 5.3.3).
-var initial = [8]uint32{
-	0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-}
+var initial = [8]uint32{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}
 
 // Hash is a digest in the making. Its methods allocate nothing.
 type Hash struct {

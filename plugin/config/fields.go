@@ -1,6 +1,10 @@
 package config
 
-import "github.com/sluiceproxy/sluice/algo"
+import (
+	"slices"
+
+	"github.com/sluiceproxy/sluice/algo"
+)
 
 // field is one field of an object, and all that the parser has to know of it before it
 // reads its value. The schema and the reference in docs/configuration.md are made from the
@@ -308,10 +312,5 @@ func namesOf(fields []field) []string {
 
 // placeOf is where a field of this name is, or -1.
 func placeOf(fields []field, name string) int {
-	for i := range fields {
-		if fields[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 }

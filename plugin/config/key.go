@@ -6,11 +6,9 @@ import (
 )
 
 // readComponents reads a list of components. An empty or absent key is one for all requests.
-func readComponents(v value, f *field) []Component {
-	elements := v.readList(f)
-	components := make([]Component, len(elements))
-	for i, element := range elements {
-		components[i] = readComponent(element)
+func readComponents(o object, name string) (components []Component) {
+	for _, element := range o.list(name) {
+		components = append(components, readComponent(element))
 	}
 	return components
 }
@@ -113,9 +111,7 @@ func (v value) trueOrObject(example string) bool {
 const hasPort = `%s has the port, so that every connection would be an identity of its own (use "client_ip")`
 
 // attributePath is the path of an Envoy attribute.
-var attributePath = field{
-	kind: list, low: 1, want: `a path such as ["connection", "uri_san_peer_certificate"]`,
-}
+var attributePath = field{kind: list, low: 1, want: `a path such as ["connection", "uri_san_peer_certificate"]`}
 
 // readAttributePath reads the path of an Envoy attribute. No part may hold a NUL,
 // by which Envoy's interface joins them.
@@ -158,12 +154,7 @@ func (e Expression) Mistake(reason string) Mistake {
 }
 
 func withoutSpaces(s string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(" \t\r\n", r) {
-			return -1
-		}
-		return r
-	}, s)
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }), "")
 }
 
 // Bound: bytes of an expression. Beyond it, the configuration is refused. Protects Envoy's compiler

@@ -27,8 +27,11 @@ func (s scope) readLimits(v value) []Limit {
 
 	// A guarantee has one pool beside it. Then what does not go with a limit's levels.
 	var guarantee, pool *draftLimit
-	pools, single := 0, true
+	pools, single, queue := 0, true, ""
 	for _, d := range drafts {
+		if d.Queue {
+			queue = d.path
+		}
 		switch {
 		case d.Guarantee && guarantee != nil && single:
 			d.mistake(`there are several limits with "guarantee" beside each other (want it in one, as in %s)`, guarantee.path)
@@ -51,12 +54,6 @@ func (s scope) readLimits(v value) []Limit {
 		pool.Pool = true
 	}
 
-	queue := ""
-	for _, d := range drafts {
-		if d.Queue {
-			queue = d.path
-		}
-	}
 	for _, d := range drafts {
 		field := ""
 		switch {
@@ -117,8 +114,7 @@ func (s scope) readLimit(o object, several bool) *draftLimit {
 			o.refuse(`does not belong to "concurrency", whose unit is "concurrent-requests" (remove it)`, "unit")
 		}
 	}
-	if v, ok := o.field("per"); ok {
-		d.Per = append(d.Per, readComponents(v, o.row("per"))...)
+	if d.Per = readComponents(o, "per"); o.has("per") {
 		if !o.has("name") {
 			o.mistake(`"name" is missing (want one such as "per-team": a limit with "per" has it in its keys)`)
 		}
@@ -252,7 +248,7 @@ func (a *Amount) readSource(o object) {
 	}
 }
 
-// readUnits reads a "limit" or a "burst": a whole number, or an object that says
+// readUnits reads a "limit", a "burst" or a "cost": a whole number, or an object that says
 // where the number of each request comes from. Then units are the largest.
 func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 	if !v.json.IsObject() {
@@ -266,15 +262,12 @@ func readUnits(v value, f *field) (units int64, from *Amount, ok bool) {
 
 // readCost reads the "cost" of a rule or of a limit.
 func readCost(o object) Amount {
-	c, f := Amount{Default: 1, Max: algo.MaxCost}, o.row("cost")
-	v, ok := o.field("cost")
-	switch {
-	case !ok:
-	case v.json.IsObject():
-		c.read(v.readObject(f.fields))
-	default:
-		if n, ok := v.readWhole(f.low, f.high); ok {
-			c.Default = n
+	c := Amount{Default: 1, Max: algo.MaxCost}
+	if v, ok := o.field("cost"); ok {
+		if units, from, ok := readUnits(v, o.row("cost")); from != nil {
+			c = *from
+		} else if ok {
+			c.Default = units
 		}
 	}
 	return c

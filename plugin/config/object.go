@@ -58,10 +58,8 @@ func (o object) has(name string) bool {
 
 // field finds a field. If it must be there and is not, that is a mistake.
 func (o object) field(name string) (value, bool) {
-	for _, f := range o.fields {
-		if f.name == name {
-			return f.value, true
-		}
+	if i := slices.IndexFunc(o.fields, func(e entry) bool { return e.name == name }); i >= 0 {
+		return o.fields[i].value, true
 	}
 	if need := o.row(name).need; o.there && need != "" {
 		o.mistake("%q is missing (want %s)", name, need)
@@ -138,10 +136,7 @@ func (o object) variable(name, example string) string {
 
 // list reads an array. By default it is empty.
 func (o object) list(name string) []value {
-	if v, ok := o.field(name); ok {
-		return v.readList(o.row(name))
-	}
-	return nil
+	return get(o, name, func(v value) []value { return v.readList(o.row(name)) })
 }
 
 // entries reads an object whose names the user chooses. By default it has none.

@@ -28,10 +28,7 @@ func readRule(o object) *Rule {
 	if o.has("failure") {
 		rule.Failure = FailureMode(o.number("failure"))
 	}
-	if v, ok := o.field("key"); ok {
-		rule.Key = readComponents(v, o.row("key"))
-	}
-	rule.Cost = readCost(o)
+	rule.Key, rule.Cost = readComponents(o, "key"), readCost(o)
 	rule.Settle = get(o, "settle", readSettle)
 	if rule.Overrides = o.is("overrides"); rule.Overrides && o.r.config.Redis == nil {
 		o.mistake(`"overrides" are kept in Redis, which is not configured (want "redis" at the top level)`)
@@ -59,24 +56,18 @@ func readRule(o object) *Rule {
 	if rule.Settle == nil || rule.Settle.Cost == nil {
 		return rule
 	}
-	limits, takeCost, guarantees := 0, 0, 0
+	hasLimits, takesCost, guarantees := false, false, false
 	for l := range rule.everyLimit {
-		limits++
-		if l.Cost == nil {
-			takeCost++
-		}
-		if l.Guarantee {
-			guarantees++
-		}
+		hasLimits, takesCost, guarantees = true, takesCost || l.Cost == nil, guarantees || l.Guarantee
 	}
 	if rule.Cost.IsConstant() && rule.Cost.Default == 0 {
 		o.mistake(`"settle" has a "cost", but the rule's cost is 0, and nothing that was not charged is settled` +
 			` (want a "cost" above 0)`)
-	} else if limits > 0 && takeCost == 0 {
+	} else if hasLimits && !takesCost {
 		o.mistake(`"settle" has a "cost", but each limit has a "cost" of its own` +
 			` (want a limit without, which takes the rule's)`)
 	}
-	if guarantees > 0 {
+	if guarantees {
 		o.mistake(`"settle" has a "cost", but a limit has a "guarantee": a settlement could use up the debt that others' ` +
 			`guarantees need (remove one of the two)`)
 	}

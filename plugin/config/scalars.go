@@ -42,10 +42,8 @@ func (v value) readBoolean() (n int64, ok bool) {
 
 // readWord reads one of a few words, and returns its place.
 func (v value) readWord(known []string) (place int64, ok bool) {
-	if v.json.Type == gjson.String {
-		if i := slices.Index(known, v.json.Str); i >= 0 {
-			return int64(i), true
-		}
+	if i := slices.Index(known, v.json.Str); i >= 0 && v.json.Type == gjson.String {
+		return int64(i), true
 	}
 	v.mistake("%s is not a known value (want one of %s)", v.shown(), quotedList(known))
 	return 0, false

@@ -214,8 +214,7 @@ func (s *Stores) GiveBack(r *Receipt, now Time) {
 	s.slots.vacate(r)
 	switch r.source {
 	case FromLease: // of 1 unit
-		charge := lease.Charge{Nonce: r.nonce, StoreMicros: r.atMicros}
-		s.leases.book.Unspend(r.lease, charge, now.SteadyMicros)
+		s.leases.book.Unspend(r.lease, lease.Charge{Nonce: r.nonce, StoreMicros: r.atMicros}, now.SteadyMicros)
 	case FromRedis:
 		s.remote.conn.Refund(s.remote.charge(r), now.SteadyMicros)
 		s.memory.forgetCharge(&r.Demand)

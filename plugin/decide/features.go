@@ -137,9 +137,7 @@ const (
 )
 
 // sources is who answers in each layer.
-var sources = [...]Source{
-	zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory,
-}
+var sources = [...]Source{zeroLayer: FromLimit, onlyLayer: FromEmbedded, leaseLayer: FromLease, memoryLayer: FromMemory}
 
 // ask asks one layer about the checks of a question that have no answer. It reports whether the
 // request can be concluded, as a rule rejects it: then no other layer is asked.

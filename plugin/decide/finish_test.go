@@ -134,7 +134,7 @@ func recalled(w *world, q *Question) *deny.Entry {
 	if e == nil {
 		return nil
 	}
-	if _, known := e.Decide(&c.Demand, &c.Limits.Parts[0], w.now.SteadyMicros,
+	if _, known := e.Ruling(&c.Demand, &c.Limits.Parts[0], w.now.SteadyMicros,
 		slices.Clone(c.Decisions)); !known {
 		return nil
 	}

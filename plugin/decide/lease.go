@@ -116,7 +116,7 @@ func (b *batch) Decided(_ int, r *redis.Reply, nowMicros int64) {
 	}
 	if r.Allowed {
 		s.record.Count(metric.UnitsTaken, b.charge.Cost)
-		s.memory.forget(b.lease.Set, b.lease.Tag)
+		s.memory.denied.Forget(b.lease.Set, b.lease.Tag)
 	}
 	s.leases.book.Granted(b.lease, &r.Decisions[0], r.Allowed, r.AtMicros, nowMicros)
 }
@@ -147,7 +147,7 @@ func (b *batch) Expired(_ int, nowMicros int64) {
 // ReturnUnits implements lease.Returner.
 func (s *Stores) ReturnUnits(held *lease.Lease, charge lease.Charge, units int64, lent bool, nowMicros int64) {
 	s.record.Count(metric.UnitsReturned, units)
-	s.memory.forget(held.Set, held.Tag)
+	s.memory.denied.Forget(held.Set, held.Tag)
 	s.remote.conn.Refund(redis.Charge{
 		Script: s.remote.scripts[held.Set], Cost: units, Nonce: charge.Nonce, AtMicros: charge.StoreMicros, Batch: lent,
 		Demand: rule.Demand{Tag: held.Tag, Sizes: s.calendars.sizes(held.Set, charge.StoreMicros)},

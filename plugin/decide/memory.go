@@ -119,13 +119,10 @@ func blockOf(r *algo.Ruling) (by algo.By, leftMicros int64) {
 
 // forgetCharge drops the memory of the parts that a charge was given back to.
 func (m *memory) forgetCharge(d *rule.Demand) {
-	m.forget(d.Limits.ID, d.Tag)
+	m.denied.Forget(d.Limits.ID, d.Tag)
 	for i := range d.Limits.Memories {
 		if name, applies := d.Name(&d.Limits.Memories[i], &m.name); applies && len(name) > len(d.Tag) {
-			m.forget(d.Limits.ID, name)
+			m.denied.Forget(d.Limits.ID, name)
 		}
 	}
 }
-
-// forget drops the memory of an identity that was given something back.
-func (m *memory) forget(set rule.LimitSetID, name []byte) { m.denied.Forget(set, name) }

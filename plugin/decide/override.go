@@ -55,9 +55,7 @@ type overrides struct {
 	toldMicros int64 // when an operator was told last
 }
 
-func newOverrides(
-	cfg *config.Config, rules *rule.Set, host Host, record Recorder, chance rand.Source,
-) overrides {
+func newOverrides(cfg *config.Config, rules *rule.Set, host Host, record Recorder, chance rand.Source) overrides {
 	if cfg.Redis == nil || !slices.ContainsFunc(rules.Rules, hasOverrides) {
 		return overrides{known: &lru.Table[rule.ID, known]{}, told: &lru.Table[rule.ID, bool]{}}
 	}
@@ -161,11 +159,6 @@ type overridden struct {
 type overrideMemory struct {
 	list  []made
 	ahead rule.Ahead
-}
-
-func (m *overrideMemory) emptied() overrideMemory {
-	clear(m.ahead) // values may be long
-	return overrideMemory{m.list[:0], m.ahead[:0]}
 }
 
 // made is the override in force for a check, and the check before it.

@@ -137,8 +137,9 @@ func (p *questions) recycle(q *Question) {
 		p.stores.slots.vacate(r) // or else a pointer to memory would be kept that is used again
 	}
 	clear(q.Checks)
+	clear(q.overrides.ahead) // values may be long
 	*q = Question{
-		home: q.home, Checks: q.Checks[:0], overrides: q.overrides.emptied(),
+		home: q.home, Checks: q.Checks[:0], overrides: overrideMemory{q.overrides.list[:0], q.overrides.ahead[:0]},
 		decisions: q.decisions[:0], tags: q.tags[:0], costs: q.costs[:0], sizes: q.sizes[:0],
 	}
 	if len(p.idle) < maxIdleQuestions {

@@ -1,8 +1,6 @@
 package decide
 
-import (
-	"github.com/sluiceproxy/sluice/plugin/must"
-)
+import "github.com/sluiceproxy/sluice/plugin/must"
 
 // A request that Envoy redirects internally comes again, in a pass with a context of its own,
 // and goes on as the one that it was: its client has sent one request, which is decided and

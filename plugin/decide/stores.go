@@ -44,9 +44,7 @@ type remote struct {
 }
 
 func (r *remote) charge(of *Receipt) redis.Charge {
-	return redis.Charge{
-		Script: r.scripts[of.Limits.ID], Demand: of.Demand, Nonce: of.nonce, AtMicros: of.atMicros,
-	}
+	return redis.Charge{Script: r.scripts[of.Limits.ID], Demand: of.Demand, Nonce: of.nonce, AtMicros: of.atMicros}
 }
 
 // observer tells the Recorder and the Stores what happens to the connection.

@@ -133,38 +133,25 @@ func (c *Cache) RememberBlock(set rule.LimitSetID, tag []byte, b Block, nowMicro
 }
 
 // Ruling answers a demand on the limits of a part as the store would: by a block, or by each limit's
-// decision. known is false if Redis has to be asked.
-func (e *Entry) Ruling(
-	d *rule.Demand, p *rule.Part, nowMicros int64, out []algo.Decision,
-) (r algo.Ruling, known bool) {
-	if r, blocked := e.Blocked(nowMicros); blocked {
-		return r, true
-	}
-	r.AtMicros = e.StoreMicros + nowMicros - e.AtMicros
-	rejects, known := e.Decide(d, p, nowMicros, out)
-	r.Allowed = !rejects
-	return r, known
-}
-
-// Decide fills in the decision of each limit of a part about a demand, as far as it follows from the
-// entry: the waits have become shorter by the entry's age. known is false if Redis has to be asked.
-// Limits of another size are other limits.
-func (e *Entry) Decide(d *rule.Demand, p *rule.Part, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	if nowMicros >= e.untilMicros || e.block.By.Blocks() {
-		return false, false
+// decision, as far as it follows from the entry: the waits have become shorter by the entry's age. known is
+// false if Redis has to be asked. Limits of another size are other limits.
+func (e *Entry) Ruling(d *rule.Demand, p *rule.Part, nowMicros int64, out []algo.Decision) (r algo.Ruling, known bool) {
+	if r, known = e.Blocked(nowMicros); known || nowMicros >= e.untilMicros {
+		return r, known
 	}
 	for n, i := range p.Limits {
 		if e.limits[n].size != sizeOf(d, i) {
-			return false, false
+			return r, false
 		}
 	}
 	age := nowMicros - e.AtMicros
 	for n, i := range p.Limits {
 		if out[i], known = e.limits[n].decide(d, i, age); !known {
-			return false, false
+			return r, false
 		}
 	}
-	return e.rejects, true
+	r.AtMicros, r.Allowed = e.StoreMicros+age, !e.rejects
+	return r, true
 }
 
 // decide is one limit's decision.

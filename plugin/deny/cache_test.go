@@ -55,7 +55,8 @@ func (c *Cache) find(tag string) *Entry { return c.Find(0, []byte(tag)) }
 
 // about is what an entry says of a request.
 func (e *Entry) about(d *rule.Demand, nowMicros int64, out []algo.Decision) (rejects, known bool) {
-	return e.Decide(d, &d.Limits.Parts[0], nowMicros, out)
+	r, known := e.Ruling(d, &d.Limits.Parts[0], nowMicros, out)
+	return known && !r.Allowed, known
 }
 
 // memories are decisions on a cost of 3 that were remembered at second 100, and what they say of
@@ -315,9 +316,10 @@ func TestBlock(t *testing.T) {
 		}
 		testenv.Same(t, tc.name+": that it lasts", lasts, !tc.over)
 		testenv.Same(t, tc.name+": the store's time", e.StoreMicros, 7)
-		if _, known := e.about(asks(3, window), now+tc.age, make([]algo.Decision, 1)); known {
-			t.Errorf("%s: it has decisions as well", tc.name)
-		}
+		d := asks(3, window)
+		ruling, known := e.Ruling(d, &d.Limits.Parts[0], now+tc.age, make([]algo.Decision, 1))
+		testenv.Same(t, tc.name+": that it answers", known, lasts)
+		testenv.Same(t, tc.name+": no decision stands beside it", ruling, got)
 		c.remember("a", asks(3, window), []algo.Decision{rejected(0, second, second)}, now, 5, RejectionTTLMicros)
 		if _, lasts := c.find("a").Blocked(now); lasts {
 			t.Errorf("%s: a decision does not take its place", tc.name)

@@ -159,17 +159,13 @@ func (l *Lease) Heard(d *algo.Decision, nowMicros int64) {
 	if d.Allowed {
 		l.recent.add(nowMicros, l.limit.Lease.TTLMicros)
 	}
-	l.learn(d, nowMicros)
-}
-
-func (l *Lease) learn(d *algo.Decision, nowMicros int64) {
 	l.remaining, l.heardAt = d.Remaining, nowMicros
 }
 
 // Granted takes Redis' answer to what was asked for.
 func (b *Book) Granted(l *Lease, d *algo.Decision, allowed bool, storeMicros, nowMicros int64) {
 	l.asking = false
-	l.learn(d, nowMicros)
+	l.remaining, l.heardAt = d.Remaining, nowMicros
 	if !allowed {
 		l.coolMicros = nowMicros + l.limit.Lease.TTLMicros
 		return
@@ -364,8 +360,7 @@ func (l *Lease) Over() algo.Over { return l.over }
 // drainsSoon reports whether a bucket drains so many units so soon that giving them back is not
 // worth a call.
 func (l *Lease) drainsSoon(units int64) bool {
-	return l.limit.LeaseMicros > 0 &&
-		units*l.limit.WindowMicros <= l.limit.Lease.TTLMicros/8*l.limit.Units
+	return l.limit.LeaseMicros > 0 && units*l.limit.WindowMicros <= l.limit.Lease.TTLMicros/8*l.limit.Units
 }
 
 // recent counts what a worker has admitted lately: in this period, which is as long as

@@ -176,7 +176,7 @@ func (s *scanner) scalar(c byte) {
 		if !valid {
 			s.pos, s.problem = start, "not a JSON number (want one such as 100)"
 		}
-	case c >= 'a' && c <= 'z':
+	case c >= 'a' && c <= 'z' || c == '\'':
 		for _, word := range []string{"true", "false", "null"} {
 			if strings.HasPrefix(s.text[s.pos:], word) {
 				s.pos += len(word)
@@ -186,8 +186,6 @@ func (s *scanner) scalar(c byte) {
 		s.unexpected("a value; strings stand in double quotes")
 	case c == '}' || c == ']':
 		s.unexpected("a value; is the comma before it one too many?")
-	case c == '\'':
-		s.unexpected("a value; strings stand in double quotes")
 	default:
 		s.unexpected("a value")
 	}

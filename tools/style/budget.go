@@ -21,8 +21,8 @@ type budget struct {
 // budgets may be lowered when code leaves. Before code enters that needs more, something of its size leaves.
 var budgets = []budget{
 	{dir: "plugin", lines: 15300, files: 16},
-	{dir: "plugin/config", lines: 2880, files: 15},
-	{dir: "plugin/decide", lines: 2900, files: 24},
+	{dir: "plugin/config", lines: 2845, files: 15},
+	{dir: "plugin/decide", lines: 2885, files: 24},
 	{dir: "plugin/redis", lines: 2200, files: 17},
 	{dir: "cmd/sluice", lines: 10630},
 	{dir: "cmd/demo", lines: 150},

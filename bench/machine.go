@@ -117,7 +117,7 @@ const (
 // Bound: how often one measurement is made again because others disturbed it, and how long the
 // benchmark waits for them each time.
 const (
-	mostRepeats = 5
+	mostRepeats = 40
 	longestWait = 2 * time.Minute
 )
 

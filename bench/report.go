@@ -75,9 +75,9 @@ func (r *report) Check(setup string) spread {
 // InEnvoy is Envoy's part of a check.
 func (r *report) InEnvoy() float64 { return r.Check(sluice).Median - r.Median(sluice, "redis") }
 
-// ProxyTakes is how many percent of Sluice's requests redis_proxy takes.
+// ProxyTakes is how many percent of Sluice's requests redis_proxy takes. Less than nothing is noise.
 func (r *report) ProxyTakes() float64 {
-	return 100 - 100*r.Median("sluice-redis-proxy", "requests")/r.Median(sluice, "requests")
+	return max(0, 100-100*r.Median("sluice-redis-proxy", "requests")/r.Median(sluice, "requests"))
 }
 
 // FasterPair is the one of the two tunings of the ratelimit filter and its service that answers more, or

@@ -28,7 +28,6 @@ type burstWorld struct{ *world }
 
 func newBurstWorld(t *testing.T, mode string) burstWorld {
 	w := newWorld(t, 1, strings.Replace(overdueRules, "%s", mode, 1))
-	w.steady = true
 	w.stores.burst.begin()
 	return burstWorld{w}
 }

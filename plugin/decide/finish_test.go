@@ -64,7 +64,6 @@ func TestFinish(t *testing.T) {
 			t.Run(tc.name+", "+mode, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
-				w.steady = true
 				q := w.ask()
 				w.answer()
 				if !q.Unfinished() {
@@ -110,7 +109,6 @@ func TestSettlementIsRemembered(t *testing.T) {
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"},
 		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
 		"settle": {"status": ["401"]}}]}`)
-	w.steady = true
 	first, second := w.ask(), w.ask()
 	w.answer()
 	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
@@ -152,7 +150,6 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 				"rules": [{"name": "r", "mode": "shadow",
 				"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
 					"settle": {"status": ["401"]}}]}`, "%s", mode, 1))
-			w.steady = true
 			q := w.ask()
 			q.Expired(0, w.now.SteadyMicros)
 			w.conclude(q)

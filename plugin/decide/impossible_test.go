@@ -46,7 +46,6 @@ func TestImpossibleInEnvoy(t *testing.T) {
 		t.Run(tc.mode, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, strings.Replace(fewRequests, "%s", tc.mode, 1))
-			w.steady = true
 			q := w.ask()
 			host := &warnings{world: w}
 			w.worker.host = host

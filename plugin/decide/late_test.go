@@ -17,7 +17,6 @@ const twoRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "ru
 func asked(t *testing.T, mode string) (*world, *Question) {
 	t.Helper()
 	w := newWorld(t, 1, strings.Replace(twoRules, "%s", mode, 1))
-	w.steady = true
 	return w, w.ask()
 }
 

@@ -19,7 +19,7 @@ func newMesh(t *testing.T, workers int, text string) *mesh {
 	m := &mesh{}
 	for i := range workers {
 		w := newWorld(t, uint64(i)+1, text)
-		w.steady, w.server = true, append(m.workers, w)[0].server
+		w.server = append(m.workers, w)[0].server
 		m.workers = append(m.workers, w)
 	}
 	return m
@@ -33,10 +33,8 @@ func (m *mesh) request(w *world) (admitted bool) {
 	if admitted = q.State() == Passed; admitted {
 		m.admitted++
 	}
-	w.leave(w.requests[q])
-	w.worker.Ends(q, nil, w.now)
+	w.endStream(q)
 	w.answer()
-	w.live, w.ended = w.live[:0], w.ended[:0]
 	return admitted
 }
 

@@ -58,7 +58,6 @@ func TestReconnectForgetsRejections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"header": "x-user"}],
 		"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "366d"}]}]}`)
-	w.steady = true
 	for range 2 {
 		w.asks(headers{"x-user": "a"})
 		w.answer()

@@ -26,7 +26,6 @@ const contracts = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "d
 func contracted(t *testing.T, mode string) *world {
 	t.Helper()
 	w := newWorld(t, 1, strings.Replace(contracts, "%s", mode, 1))
-	w.steady = true
 	return w
 }
 

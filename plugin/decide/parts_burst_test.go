@@ -52,7 +52,6 @@ func TestOverdueParts(t *testing.T) {
 		},
 	} {
 		w := burstWorld{newWorld(t, 1, overdueParts)}
-		w.steady = true
 		w.stores.burst.begin()
 		from := func(user, cost string) *Question {
 			q := w.begin(headers{"x-org": "o", "x-user": user, "x-cost": cost})
@@ -84,7 +83,6 @@ func TestOverdueOver(t *testing.T) {
 			 "limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"`+per+`}],
 			 "over": {"set_headers": {"x-quota": "over"}}},
 			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
-		w.steady = true
 		w.stores.burst.begin()
 		first, second := w.arriveNow("1"), w.arriveNow("1")
 		heard := w.arriveNow("1")
@@ -103,7 +101,6 @@ func TestOverdueRejectedIsLentNothing(t *testing.T) {
 		{"name": "user", "key": [{"header": "x-user"}],
 			"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"}]},
 		{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
-	w.steady = true
 	w.stores.burst.begin()
 	from := func(user string) *Question { return w.begin(headers{"x-user": user}) }
 	ann, bob, heard := from("ann"), from("bob"), from("ann")

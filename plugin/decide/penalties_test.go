@@ -39,7 +39,6 @@ func TestStrikesAreNoOthersFault(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, tc.rules+`]}`)
-			w.steady = true
 			told, deferred := w.rejectedBy(tc.rejected...)
 			testenv.Same(t, "strikes told at first", told, 0)
 			testenv.Same(t, "that Redis is not to count", deferred, tc.deferred)
@@ -74,7 +73,6 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, besideAnother+`]}`)
-			w.steady = true
 			told := int64(0)
 			for i, after := range tc.after {
 				w.pass(after)

@@ -26,7 +26,6 @@ type heardOf struct {
 func compareKept(t *testing.T, name, rule string, heard []heardOf, all []kept) {
 	t.Helper()
 	w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [`+rule+`]}`)}
-	w.steady = true
 	w.stores.burst.begin()
 	var asked []*Question
 	for i := range all {

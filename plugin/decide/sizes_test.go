@@ -52,7 +52,6 @@ func wantWindow(t *testing.T, what string, d *algo.Decision, remaining int64, be
 func TestCalendarByRedisTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.steady = true
 	w.now.UnixMicros = micros(t, "1999-06-01T12:00:00Z")
 	w.aheadMicros = micros(t, "2026-02-10T12:00:00Z") - w.now.UnixMicros
 	if !w.worker.GuessesTime() {
@@ -85,7 +84,6 @@ func TestCalendarByRedisTime(t *testing.T) {
 func TestCalendarInTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.steady = true
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
 	w.away = true
 	for i, remaining := range []int64{4, 3, 3, 3} { // the other rule rejects from the third on
@@ -103,7 +101,7 @@ func TestRejectedLevelsInTheEmbeddedStore(t *testing.T) {
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "rules": [{"name": "r", "limits": [
 		{"algorithm": "fixed_window", "limit": 1, "window": "366d"},
 		{"name": "user", "algorithm": "fixed_window", "limit": 9, "window": "366d", "per": [{"header": "x-user"}]}]}]}`)
-	w.steady, w.away = true, true
+	w.away = true
 	for i, user := range []string{"a", "b", "b"} {
 		q := w.begin(headers{"x-user": user})
 		w.send(q)
@@ -117,7 +115,6 @@ func TestCalendarInTheDenyCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 1, "window": "day", "timezone": "America/Havana"}]}]}`)
-	w.steady = true
 	w.now.UnixMicros = micros(t, "2024-11-04T04:59:58Z") // 2 s before midnight, after a day of 25 hours
 	w.answered()
 	for _, tc := range []struct {
@@ -147,7 +144,6 @@ func TestCalendarLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 100, "window": "day", "lease": {"units": 10, "ttl": "1s"}}]}]}`)
-	w.steady = true
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
 	for range 20 {
 		w.answered()
@@ -181,7 +177,6 @@ func TestCalendarOfNothing(t *testing.T) {
 func TestCalendarOfTwoClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.steady = true
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
 	w.answered() // by which the worker learns Redis' time
 	w.aheadMicros = w.now.UnixMicros - micros(t, "2026-05-10T12:00:00Z")

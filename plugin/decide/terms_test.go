@@ -34,7 +34,6 @@ func (w *world) told(r algo.Ruling) (strikes string) {
 func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.steady = true
 	w.ask()
 	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("told of %v", got)
@@ -59,7 +58,6 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
 	const rejections = 850
@@ -85,7 +83,6 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 func TestBlockIsEarnedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, strings.Replace(termed, "1000", "4", 1))
-	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
 	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
@@ -104,7 +101,6 @@ func TestBlockIsEarnedAtOnce(t *testing.T) {
 func TestStrikesWaitForRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.steady = true
 	w.ask()
 	w.told(algo.Ruling{})
 	w.recalls()
@@ -125,7 +121,6 @@ func TestStrikesWaitForRedis(t *testing.T) {
 func TestEarnedBlockIsRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.steady = true
 	q := w.ask()
 	w.told(algo.Ruling{EarnedMicros: 60e6})
 	testenv.Same(t, "the outcome of the one that earns it", q.verdict.Outcome, answer.Limited)

@@ -21,10 +21,9 @@ import (
 
 // world is one worker in its Envoy, with a real connection to a Redis of Go twins. Everything is in a
 // test's hand: when Redis runs a command and when the reply comes, which clients leave, and the time.
+// What happens by chance is the simulation's, see plugin/simulate_test.go.
 type world struct {
 	t       *testing.T
-	random  *rand.Rand
-	steady  bool // nothing happens by chance
 	now     Time
 	rules   *rule.Set
 	matcher rule.Matcher
@@ -40,41 +39,23 @@ type world struct {
 	calls       []twinredis.Call // that have run
 	charged     map[string]int64 // units in Redis, by tag
 
-	shared    map[string][]byte // of the embedded store
-	requests  map[*Question]*request
-	streams   map[uint32]*request // by context, of those that Envoy knows
-	nextID    uint32
-	live      []*request // their streams have not ended, or they are Gone
-	ended     []*request
-	began     int
-	concluded int
-	tickAt    int64 // on the steady clock; 0: no tick is asked for
-	events    [metric.Events]int64
-	failed    map[redis.Cause]int
+	shared  map[string][]byte   // of the embedded store
+	streams map[uint32]*request // by context, of those that Envoy knows
+	nextID  uint32
+	events  [metric.Events]int64
+	failed  map[redis.Cause]int
 }
 
 // request is one request as Envoy and the client see it.
 type request struct {
-	id        uint32
-	question  *Question
-	claims    []claim
-	concluded int
-	exits     int // resumed or answered
-	waited    bool
-	left      bool
-	admitted  bool
-	lossy     bool // a reply about it was lost on the way
-	verdict   Verdict
-	response  response
-	headers   headers          // of the request
-	set       []string         // headers that were set on it
-	rejection answer.Rejection // the last answer
+	question *Question
+	headers  headers  // of the request
+	set      []string // headers that were set on it
 }
 
 // response is the upstream's answer: a status, and a header that says what the
 // request has cost.
 type response struct {
-	came   bool
 	status int64
 	cost   string // "": there is no such header
 }
@@ -107,14 +88,14 @@ func newWorld(t *testing.T, seed uint64, text string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	random := rand.New(rand.NewPCG(seed, 7))
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 7)), rules: rules, server: twinredis.New(rules),
-		now:     Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
-		charged: map[string]int64{}, shared: map[string][]byte{}, requests: map[*Question]*request{},
-		streams: map[uint32]*request{}, failed: map[redis.Cause]int{},
+		t: t, rules: rules, server: twinredis.New(rules), now: Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
+		charged: map[string]int64{}, shared: map[string][]byte{}, streams: map[uint32]*request{},
+		failed: map[redis.Cause]int{},
 	}
 	w.server.LoadScripts()
-	w.worker = NewWorker(cfg, rules, local.New(w, w.random, ""), w, w, w.random)
+	w.worker = NewWorker(cfg, rules, local.New(w, random, ""), w, w, random)
 	w.stores = w.worker.stores
 	w.worker.Connect(wire{w}, redis.Options{
 		KeyPrefix: cfg.Redis.KeyPrefix, TimeoutMicros: cfg.Redis.TimeoutMicros, MaxPending: cfg.Failure.MaxPending,
@@ -153,9 +134,6 @@ func (w wire) Send(commands []byte) error {
 
 // CloseStream loses the replies that are on the way. Redis runs what it was sent.
 func (w wire) CloseStream() {
-	for _, r := range w.requests {
-		r.lossy = r.lossy || r.question.inPipe > 0
-	}
 	w.run(len(w.flying))
 	w.open, w.replies = false, nil
 }
@@ -165,7 +143,6 @@ func (w *world) lose() {
 	if w.open {
 		wire{w}.CloseStream()
 		w.worker.Closed(w.now)
-		w.bury()
 	}
 }
 
@@ -206,7 +183,6 @@ func (w *world) hear() {
 	replies := w.replies
 	w.replies = nil
 	w.worker.Received(replies, w.now)
-	w.bury()
 }
 
 // next has Redis answer the oldest command.
@@ -235,15 +211,8 @@ func (w *world) says(r algo.Ruling, decisions ...algo.Decision) (words [][]byte)
 	w.flying = w.flying[1:]
 	set, _ := w.server.SetOf(words)
 	at := w.now.UnixMicros + w.aheadMicros
-	numbers := []int64{at, 0, r.LeftMicros}
-	switch r.By {
-	case algo.ByFree:
-		numbers[1] = int64(algo.MarkFree)
-	case algo.ByBlock:
-		numbers[1] = int64(algo.MarkBlock)
-	case algo.ByPenalty:
-		numbers[1] = int64(algo.MarkPenalty)
-	default:
+	numbers := []int64{at, int64(algo.MarkPenalty), r.LeftMicros}
+	if r.By == algo.ByLimits {
 		numbers = set.Plan.AppendReply(nil, at, decisions)
 		if set.Rule.Terms.Penalty != nil {
 			numbers = append(numbers, r.EarnedMicros)
@@ -288,51 +257,28 @@ func (w *world) RequestFailed(cause redis.Cause)   { w.failed[cause]++ }
 func (w *world) OverrideIgnored([]byte)            {}
 func (w *world) RoundTrip(int64)                   {}
 func (w *world) BreakerChanged(redis.BreakerState) {}
-
-func (w *world) Concluded(q *Question, v Verdict) {
-	r := w.requests[q]
-	r.verdict = v
-	r.claim()
-	if r.concluded++; r.concluded > 1 {
-		w.t.Fatalf("request %d was concluded %d times", r.id, r.concluded)
-	}
-	w.concluded++
-}
+func (w *world) Concluded(*Question, Verdict)      {}
 
 // The Host: the Envoy around the worker.
 
 func (w *world) Say(contextID uint32, _ string)            { w.stream(contextID) }
 func (w *world) Request(contextID uint32) rule.Request     { return w.stream(contextID).headers }
-func (w *world) Report(contextID uint32, _ *answer.Report) { w.exit(w.stream(contextID)) }
+func (w *world) Report(contextID uint32, _ *answer.Report) { w.stream(contextID) }
+func (w *world) Resume(contextID uint32)                   { w.stream(contextID) }
+func (w *world) TickWithin(int64, int64)                   {}
 func (w *world) Warn(line string)                          { w.t.Fatal(line) }
 
-func (w *world) Resume(contextID uint32) {
-	r := w.stream(contextID)
-	if !r.waited {
-		w.t.Fatalf("request %d was resumed before it was paused", r.id)
-	}
-	r.admitted = true
-	w.exit(r)
-}
-
 func (w *world) Answer(contextID uint32, r *answer.Rejection) {
-	w.stream(contextID).rejection = *r
+	w.stream(contextID)
 	if r.Undecided != (len(r.By) == 0 && !r.Blocked) {
 		w.t.Fatalf("request %d: %+v", contextID, r)
 	}
-	w.exit(w.stream(contextID))
 }
 
 func (w *world) SetHeaders(contextID uint32, headers [][2]string) {
 	r := w.stream(contextID)
 	for _, h := range headers {
 		r.set = append(r.set, h[0]+": "+h[1])
-	}
-}
-
-func (w *world) TickWithin(micros, nowMicros int64) {
-	if at := nowMicros + micros; micros > 0 && (w.tickAt == 0 || at < w.tickAt) {
-		w.tickAt = at
 	}
 }
 
@@ -345,21 +291,12 @@ func (w *world) stream(contextID uint32) *request {
 	return r
 }
 
-// exit notes that a request goes on, or is answered.
-func (w *world) exit(r *request) {
-	if r.exits++; r.exits > 1 {
-		w.t.Fatalf("request %d got %d exits", r.id, r.exits)
-	}
-}
-
 // begin brings a request, of which no store was asked yet.
 func (w *world) begin(h headers) *Question {
 	applied, _, _ := w.rules.Apply(h, &w.matcher)
 	w.nextID++
-	w.began++
 	q := w.worker.Question(w.nextID)
-	r := &request{id: w.nextID, question: q, headers: h}
-	w.requests[q], w.streams[r.id] = r, r
+	w.streams[w.nextID] = &request{question: q, headers: h}
 	if !q.Keep(applied) {
 		w.t.Fatal("no rule applies")
 	}
@@ -368,18 +305,9 @@ func (w *world) begin(h headers) *Question {
 
 // send has the worker decide about a request that was begun.
 func (w *world) send(q *Question) {
-	r := w.requests[q]
-	w.live = append(w.live, r)
-	switch effect := w.worker.Arrive(q, w.now); {
-	case effect == Continue:
-		r.admitted = true
-		w.exit(r)
-	case effect != Pause:
-		w.t.Fatalf("request %d: effect %s", r.id, effectNames[effect])
-	case r.exits == 0:
-		r.waited = true
+	if effect := w.worker.Arrive(q, w.now); effect != Continue && effect != Pause {
+		w.t.Fatalf("request %d: effect %s", q.ContextID, effectNames[effect])
 	}
-	w.bury()
 }
 
 // asks is a request with some headers, which waits for Redis.
@@ -418,64 +346,10 @@ func (w *world) conclude(q *Question) Verdict {
 	return q.verdict
 }
 
-// endStream ends a request's stream in Envoy: it was answered or redirected, or the client or the upstream left.
+// endStream ends a request's stream in Envoy, without a response: the client or the upstream has left.
 func (w *world) endStream(q *Question) {
-	r := w.requests[q]
-	if q.State() == Gone || q.State() == Redirected {
-		return // its stream has ended already
-	}
-	if mayGoAgain := q.State() == Passed && !w.steady; mayGoAgain && w.random.IntN(6) == 0 {
-		w.redirect(r)
-		return
-	}
-	if r.exits > 0 && w.random.IntN(3) > 0 {
-		resp := response{came: true, status: []int64{200, 401, 503}[w.random.IntN(3)]}
-		if w.random.IntN(4) > 0 {
-			resp.cost = []string{"0", "3", "7", "19"}[w.random.IntN(4)]
-		}
-		if r.admitted {
-			r.response = resp
-		}
-		w.worker.Responds(q, &resp)
-	}
-	w.leave(r)
-	w.worker.Ends(q, &r.response, w.now)
-	w.bury()
-}
-
-// leave ends a stream: Envoy does not know its context any more.
-func (w *world) leave(r *request) {
-	r.left = true
-	delete(w.streams, r.id)
-}
-
-// bury puts the requests that have ended aside, for the books to be checked.
-func (w *world) bury() {
-	alive := w.live[:0]
-	for _, r := range w.live {
-		q := r.question
-		if q.ContextID == r.id && q.State() != Ended {
-			alive = append(alive, r)
-			continue
-		}
-		w.ended = append(w.ended, r)
-		if w.requests[q] == r && q.ContextID != r.id {
-			delete(w.requests, q) // it is about to be used again
-		}
-	}
-	clear(w.live[len(alive):])
-	w.live = alive
-}
-
-// tick lets the worker's timer tick if it is due.
-func (w *world) tick() {
-	if w.tickAt == 0 || w.now.SteadyMicros < w.tickAt {
-		return
-	}
-	w.tickAt = 0
-	w.worker.Tick(w.now)
-	w.TickWithin(w.worker.NextMicros(w.now.SteadyMicros), w.now.SteadyMicros)
-	w.bury()
+	delete(w.streams, q.ContextID)
+	w.worker.Ends(q, nil, w.now)
 }
 
 func (w *world) pass(micros int64) {

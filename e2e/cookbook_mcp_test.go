@@ -10,28 +10,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// mcpFilters are the filters of a recipe.
-func mcpFilters(t *testing.T, heading string) string {
-	t.Helper()
-	filters := example(t, "docs/cookbook.md", heading, "yaml")
-	if isEnvoy136(t) {
-		filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
+// mcpFilters puts the filters of a recipe before Sluice, but for the variant "unread".
+func mcpFilters(heading string) func(t *testing.T, c *envoyconf.Config, variant string) {
+	return func(t *testing.T, c *envoyconf.Config, variant string) {
+		t.Helper()
+		filters := example(t, "docs/cookbook.md", heading, "yaml")
+		if isEnvoy136(t) {
+			filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
+		}
+		if variant != "unread" {
+			putFirst(c, envoyconf.ConnectionManager, c.Fragment(filters))
+		}
 	}
-	return filters
-}
-
-// mcpRecipe is a recipe of the cookbook with the names of this Envoy.
-func mcpRecipe(t *testing.T, heading string) string {
-	t.Helper()
-	config := cookbook(t, heading)
-	if isEnvoy136(t) {
-		config = strings.ReplaceAll(config, "envoy.filters.http.mcp", "mcp_proxy")
-	}
-	return config
 }
 
 // isEnvoy136 reports whether the tests run on the oldest Envoy, where some things differ.
@@ -54,22 +48,25 @@ func mcpCall(method, tool, limit, remaining string) visit {
 	}
 }
 
-// TestCookbookMCP: Envoy's own filter reads the tool's name.
-func TestCookbookMCP(t *testing.T) {
-	t.Parallel()
-	const heading = "MCP tools"
-	e := start(t, mcpRecipe(t, heading), envoytest.Options{Redis: []string{}, Edit: before(mcpFilters(t, heading))})
-	listen := visit{
-		path: "/mcp", headers: []string{"authorization: Bearer a", "accept: text/event-stream"},
-		limit: "30", remaining: "29",
-	}
-	expectVisits(t, e, []visit{
-		mcpCall("tools/call", "search", "30", "29"),
-		mcpCall("tools/call", "search", "30", "28"),
-		mcpCall("tools/call", "fetch", "30", "29"),
-		mcpCall("tools/list", "", "", ""),
-		listen,
-	})
+// cookbookMCP: Envoy's own filter reads the tool's name.
+var cookbookMCP = plain{
+	name:   "cookbook MCP",
+	config: "recipe MCP tools",
+	stores: embedded,
+	edit:   mcpFilters("MCP tools"),
+	play: func(t *testing.T, s *setting) {
+		listen := visit{
+			path: "/mcp", headers: []string{"authorization: Bearer a", "accept: text/event-stream"},
+			limit: "30", remaining: "29",
+		}
+		expectVisits(t, s, []visit{
+			mcpCall("tools/call", "search", "30", "29"),
+			mcpCall("tools/call", "search", "30", "28"),
+			mcpCall("tools/call", "fetch", "30", "29"),
+			mcpCall("tools/list", "", "", ""),
+			listen,
+		})
+	},
 }
 
 // mcpEvasions are calls of a tool that the filter does not read by default, or not at all, and that
@@ -96,41 +93,45 @@ const mcpBody = `{"jsonrpc": "2.0", "id": NUMBER, "method": "tools/call", "param
 
 var padding = strings.Repeat("x", 20_000)
 
-// TestCookbookMCPEvasions: however an agent writes its call, it gets no more than the limit, with the
-// filter and, where only the path tells, without it.
-func TestCookbookMCPEvasions(t *testing.T) {
-	t.Parallel()
-	const limit = 5
-	for _, heading := range []string{"MCP tools", "MCP tools that worked"} {
-		for name, filters := range map[string]string{"read": mcpFilters(t, heading), "unread": ""} {
-			t.Run(heading+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				plugin := strings.NewReplacer(`"limit": 30`, fmt.Sprintf(`"limit": %d`, limit), `"1m"`, `"1d"`,
-					`"redis": {"cluster": "redis"},`, "").Replace(mcpRecipe(t, heading))
-				options := envoytest.Options{Redis: []string{}}
-				if filters != "" {
-					options.Edit = before(filters)
+// cookbookMCPEvasions: however an agent writes its call, it gets no more than the limit, with the filter
+// and, where only the path tells, without it.
+var cookbookMCPEvasions = plain{
+	name:     "cookbook MCP evasions",
+	config:   "recipe MCP tools",
+	change:   fewCalls,
+	variants: []string{"read", "unread"},
+	edit:     mcpFilters("MCP tools"),
+	play: func(t *testing.T, s *setting) {
+		const limit = 5
+		for _, tc := range mcpEvasions {
+			served := 0
+			for i := range 2 * limit {
+				headers := []string{
+					":method: POST", ":body: " + strings.ReplaceAll(tc.body, "NUMBER", strconv.Itoa(i)),
+					"content-type: " + tc.contentType, "accept: application/json, text/event-stream",
 				}
-				s := start(t, plugin, options)
-				for _, tc := range mcpEvasions {
-					served := 0
-					for i := range 2 * limit {
-						headers := []string{
-							":method: POST", ":body: " + strings.ReplaceAll(tc.body, "NUMBER", strconv.Itoa(i)),
-							"content-type: " + tc.contentType, "accept: application/json, text/event-stream",
-						}
-						if tc.authorization != "" {
-							headers = append(headers, "authorization: "+tc.authorization)
-						}
-						if get(t, s.URL+"/mcp", headers...).status == http.StatusOK {
-							served++
-						}
-					}
-					testenv.Within(t, tc.name+": requests served", served, 0, limit)
+				if tc.authorization != "" {
+					headers = append(headers, "authorization: "+tc.authorization)
 				}
-			})
+				if get(t, s.URL+"/mcp", headers...).status == http.StatusOK {
+					served++
+				}
+			}
+			testenv.Within(t, tc.name+": requests served", served, 0, limit)
 		}
-	}
+	},
+}
+
+// fewCalls changes the recipes' 30 calls a minute.
+var fewCalls = []string{`"limit": 30`, `"limit": 5`, `"1m"`, `"1d"`}
+
+var cookbookMCPEvasionsOfSettled = plain{
+	name:     "cookbook MCP evasions of settled calls",
+	config:   "recipe MCP tools that worked",
+	change:   fewCalls,
+	variants: cookbookMCPEvasions.variants,
+	edit:     mcpFilters("MCP tools that worked"),
+	play:     cookbookMCPEvasions.play,
 }
 
 // toolAnswers are the answers of an MCP server, by the tool's name, and whether the call
@@ -162,12 +163,14 @@ var toolAnswers = map[string]struct {
 	},
 }
 
-// TestCookbookMCPSettled: the tool's name is the key, and the answer settles the charge.
-func TestCookbookMCPSettled(t *testing.T) {
-	t.Parallel()
-	const heading = "MCP tools that worked"
-	opts := envoytest.Options{Workers: 1, Edit: before(mcpFilters(t, heading))}
-	inStores(t, mcpRecipe(t, heading), opts, func(t *testing.T, s *setting) {
+// cookbookMCPSettled: the tool's name is the key, and the answer settles the charge.
+var cookbookMCPSettled = plain{
+	name:   "cookbook MCP settled",
+	config: "recipe MCP tools that worked",
+	stores: bothStores,
+	worker: true,
+	edit:   mcpFilters("MCP tools that worked"),
+	play: func(t *testing.T, s *setting) {
 		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a := toolAnswers[r.Header.Get("x-tool")]
 			w.Header().Set("content-type", a.contentType)
@@ -194,5 +197,5 @@ func TestCookbookMCPSettled(t *testing.T) {
 				expectVisits(t, s, []visit{second})
 			})
 		}
-	})
+	},
 }

@@ -11,10 +11,10 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -34,14 +34,6 @@ func example(t *testing.T, page, heading, kind string) string {
 		t.Fatalf("%s has no %s under %q", page, kind, heading)
 	}
 	return example
-}
-
-// before puts filters before Sluice.
-func before(filters string) func(c *envoyconf.Config) {
-	return func(c *envoyconf.Config) {
-		const path = envoyconf.ConnectionManager + "/http_filters"
-		c.Set(path, append(c.Fragment(filters).([]any), c.Get(path).([]any)...))
-	}
 }
 
 // visit is a request, and what the client sees of it.
@@ -81,42 +73,43 @@ func expectVisits(t *testing.T, e *setting, visits []visit) {
 	}
 }
 
-// TestCookbookClaim: the limit is in a token that jwt_authn has verified.
-func TestCookbookClaim(t *testing.T) {
-	t.Parallel()
-	issuer := newIssuer(t)
-	e := start(t, cookbook(t, "A limit in a claim"), envoytest.Options{Redis: []string{}, Edit: before(issuer.filter())})
-	bearer := func(claims string) []string { return []string{"authorization: Bearer " + issuer.token(t, claims)} }
-	expectVisits(t, e, []visit{
-		{headers: bearer(`{"iss": "test", "sub": "ann", "rate": 300}`), limit: "300", remaining: "299"},
-		{headers: bearer(`{"iss": "test", "sub": "bob"}`), limit: "60", remaining: "59"},
-		{headers: bearer(`{"iss": "test", "sub": "eve", "rate": 1000000}`), limit: "6000", remaining: "5999"},
-		{
-			headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests,
-			limit: "0", remaining: "0",
-		},
-		{limit: "60", remaining: "59"},
-		{limit: "60", remaining: "58"},
-	})
+// cookbookClaim: the limit is in a token that jwt_authn has verified.
+var cookbookClaim = plain{
+	name:   "cookbook claim",
+	config: "recipe A limit in a claim",
+	stores: embedded,
+	edit:   verifyTokens,
+	play: func(t *testing.T, s *setting) {
+		bearer := func(claims string) []string { return []string{token(t, claims)} }
+		expectVisits(t, s, []visit{
+			{headers: bearer(`{"iss": "test", "sub": "ann", "rate": 300}`), limit: "300", remaining: "299"},
+			{headers: bearer(`{"iss": "test", "sub": "bob"}`), limit: "60", remaining: "59"},
+			{headers: bearer(`{"iss": "test", "sub": "eve", "rate": 1000000}`), limit: "6000", remaining: "5999"},
+			{
+				headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests,
+				limit: "0", remaining: "0",
+			},
+			{limit: "60", remaining: "59"},
+			{limit: "60", remaining: "58"},
+		})
+	},
 }
 
 // issuer signs tokens.
-type issuer struct{ key *rsa.PrivateKey }
-
-func newIssuer(t *testing.T) issuer {
-	t.Helper()
+var issuer = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	testenv.OK(t, err)
-	return issuer{key}
-}
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
 
 var base64URL = base64.RawURLEncoding
 
-// filter verifies the issuer's tokens, and lets requests without one pass.
-func (i issuer) filter() string {
-	n := base64URL.EncodeToString(i.key.N.Bytes())
-	e := base64URL.EncodeToString(big.NewInt(int64(i.key.E)).Bytes())
-	return fmt.Sprintf(`
+// verifyTokens verifies the issuer's tokens before Sluice, and lets requests without one pass.
+func verifyTokens(_ *testing.T, c *envoyconf.Config, _ string) {
+	key := issuer().PublicKey
+	putFirst(c, envoyconf.ConnectionManager, c.Fragment(fmt.Sprintf(`
 - name: envoy.filters.http.jwt_authn
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
@@ -128,14 +121,15 @@ func (i issuer) filter() string {
     rules:
     - match: {prefix: /}
       requires: {requires_any: {requirements: [{provider_name: test}, {allow_missing: {}}]}}
-`, n, e)
+`, base64URL.EncodeToString(key.N.Bytes()), base64URL.EncodeToString(big.NewInt(int64(key.E)).Bytes()))))
 }
 
-func (i issuer) token(t *testing.T, claims string) string {
+// token is a header with a token of the issuer.
+func token(t *testing.T, claims string) string {
 	t.Helper()
 	text := base64URL.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64URL.EncodeToString([]byte(claims))
 	digest := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, digest[:])
+	signature, err := rsa.SignPKCS1v15(rand.Reader, issuer(), crypto.SHA256, digest[:])
 	testenv.OK(t, err)
-	return text + "." + base64URL.EncodeToString(signature)
+	return "authorization: Bearer " + text + "." + base64URL.EncodeToString(signature)
 }

@@ -4,6 +4,6 @@
 //
 // What a client sees of requests one after the other, at once or held by the upstream is a scenario, text
 // in internal/scenario. All of them share two Envoys, with a listener and a prefix in Redis for each, as
-// starting one takes a second. The tests in Go are about what only a process of its own shows: faults,
-// reloads, crowds, clients that leave, TLS, users of Redis, upgrades.
+// starting one takes a second. So do the tests in Go of TestPlain. The others are about what only a process
+// of its own shows: faults, reloads, crowds, clients that leave, TLS, users of Redis, upgrades.
 package e2e

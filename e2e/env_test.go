@@ -70,6 +70,9 @@ type setting struct {
 	*envoytest.Envoy
 
 	URL      string // of one listener, the limited one unless stated
+	listener string // its name
+	prefix   string // of the keys in Redis
+	variant  string // of a plain test
 	redis    *redistest.Server
 	client   *redis.Client
 	upstream *envoytest.Upstream
@@ -79,7 +82,7 @@ type setting struct {
 // direct connection to a Redis of its own, and an upstream that answers 200.
 func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	t.Helper()
-	s := &setting{}
+	s := &setting{listener: "limited", prefix: "rl:"}
 	if opts.Redis == nil {
 		s.redis = redistest.Start(t)
 		s.client = s.redis.Client()
@@ -95,13 +98,16 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	return s
 }
 
-// keys returns the names of all keys in Redis, sorted, without those of probes, which
-// vanish at once.
-func (s *setting) keys(t testing.TB) []string {
+// keys returns the names of all its keys in Redis, sorted, but for those of some rules, and of probes,
+// which vanish at once.
+func (s *setting) keys(t testing.TB, without ...string) []string {
 	t.Helper()
-	keys, err := s.client.Keys(ctx, "*").Result()
+	keys, err := s.client.Keys(ctx, s.prefix+"*").Result()
 	testenv.OK(t, err)
-	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":probe") })
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		return strings.HasSuffix(key, ":probe") ||
+			slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, s.prefix+"{"+rule+"|") })
+	})
 	slices.Sort(keys)
 	return keys
 }
@@ -110,10 +116,7 @@ func (s *setting) keys(t testing.TB) []string {
 func (s *setting) snapshot(t testing.TB, without ...string) string {
 	t.Helper()
 	var text strings.Builder
-	for _, key := range s.keys(t) {
-		if slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, "rl:{"+rule+"|") }) {
-			continue
-		}
+	for _, key := range s.keys(t, without...) {
 		fmt.Fprintf(&text, "%s=%s\n", key, s.content(t, key))
 	}
 	return text.String()

@@ -76,7 +76,7 @@ func TestEnvoyPageIsTheShippedFile(t *testing.T) {
 	}
 }
 
-// TestEnvoyPageWarns holds that the page says what its settings change for all traffic (TestShippedListener has Envoy
+// TestEnvoyPageWarns holds that the page says what its settings change for all traffic (shippedListener has Envoy
 // answer so), and what becomes of metrics.
 func TestEnvoyPageWarns(t *testing.T) {
 	t.Parallel()

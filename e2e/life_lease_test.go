@@ -41,13 +41,16 @@ func TestLeasedUnitsSurvive(t *testing.T) {
 	testenv.Within(t, "the number of requests that were admitted", admitted, 990, 1000)
 }
 
-// TestLeasedUnitsBeforeRememberedRejections: a worker that has units spends them,
+// leasedUnitsBeforeRejections: a worker that has units spends them,
 // whatever Redis has rejected meanwhile.
-func TestLeasedUnitsBeforeRememberedRejections(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{`+patient+`"rules": [{"name": "r",
+var leasedUnitsBeforeRejections = plain{
+	name: "leased units before remembered rejections",
+	config: `{"rules": [{"name": "r",
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 100, "window": "1d",
-		"lease": {"units": 50, "ttl": "1m"}}]}]}`, envoytest.Options{Workers: 1})
-	got := burst(t, 400, 64, []string{s.URL})
-	expectTally(t, "a crowd", got, tally{http.StatusOK: 100, http.StatusTooManyRequests: 300})
+		"lease": {"units": 50, "ttl": "1m"}}]}]}`,
+	worker: true,
+	play: func(t *testing.T, s *setting) {
+		got := burst(t, 400, 64, []string{s.URL})
+		expectTally(t, "a crowd", got, tally{http.StatusOK: 100, http.StatusTooManyRequests: 300})
+	},
 }

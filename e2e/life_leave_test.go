@@ -139,36 +139,38 @@ func sendAndReset(t *testing.T, addr string, requests int) {
 	}
 }
 
-// TestLeaversGiveTheirPlacesBack: a queue that is full has room again when clients
+// leaversGiveTheirPlacesBack: a queue that is full has room again when clients
 // leave that it holds. Those who stay keep their times.
-func TestLeaversGiveTheirPlacesBack(t *testing.T) {
-	t.Parallel()
-	const interval = 5 * time.Second
-	d := new(departures)
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+var leaversGiveTheirPlacesBack = plain{
+	name: "leavers give their places back",
+	config: `{"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
 		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1, "window": "5s", "burst": 4, "max_delay": "1m"}]}]}`,
-		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
-	leaving, leave := context.WithCancel(ctx)
-	defer leave()
-	answers := enqueue(t, s, []context.Context{ctx, leaving, leaving, ctx})
-	stayed := time.Now() // request 3 is due two to three intervals from here
-	testenv.Same(t, "a full queue: status", get(t, s.URL, "x-user: u").status, http.StatusTooManyRequests)
-	leave()
-	testenv.Wait(t, patience, func() error { // the other worker may remember the rejection for 100 ms
-		if r := get(t, s.URL+"/?4", "x-user: u"); r.status != http.StatusOK {
-			return fmt.Errorf("status %d: no place was given back", r.status)
+	play: func(t *testing.T, s *setting) {
+		const interval = 5 * time.Second
+		d := new(departures)
+		s.upstream.Handle(d)
+		leaving, leave := context.WithCancel(ctx)
+		defer leave()
+		answers := enqueue(t, s, []context.Context{ctx, leaving, leaving, ctx})
+		stayed := time.Now() // request 3 is due two to three intervals from here
+		testenv.Same(t, "a full queue: status", get(t, s.URL, "x-user: u").status, http.StatusTooManyRequests)
+		leave()
+		testenv.Wait(t, patience, func() error { // the other worker may remember the rejection for 100 ms
+			if r := get(t, s.URL+"/?4", "x-user: u"); r.status != http.StatusOK {
+				return fmt.Errorf("status %d: no place was given back", r.status)
+			}
+			return nil
+		})
+		for i, answer := range answers {
+			if err := <-answer; (err != nil) != (i == 1 || i == 2) {
+				t.Errorf("request %d: %v", i, err)
+			}
 		}
-		return nil
-	})
-	for i, answer := range answers {
-		if err := <-answer; (err != nil) != (i == 1 || i == 2) {
-			t.Errorf("request %d: %v", i, err)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		testenv.Same(t, "the upstream got", strings.Join(d.names, " "), "0 4 3")
+		if wait := d.times[len(d.times)-1].Sub(stayed); wait < 2*interval-interval/2 {
+			t.Errorf("request 3 left after %v, want about %v", wait, 3*interval)
 		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	testenv.Same(t, "the upstream got", strings.Join(d.names, " "), "0 4 3")
-	if wait := d.times[len(d.times)-1].Sub(stayed); wait < 2*interval-interval/2 {
-		t.Errorf("request 3 left after %v, want about %v", wait, 3*interval)
-	}
+	},
 }

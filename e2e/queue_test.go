@@ -80,29 +80,31 @@ func expectEven(t *testing.T, d *departures, begin time.Time, names ...string) {
 	}
 }
 
-// TestBurstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what
+// burstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what
 // would wait too long is told when to come again.
-func TestBurstWaits(t *testing.T) {
-	t.Parallel()
-	d := new(departures)
-	s := start(t, `{`+patient+`"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
+var burstWaits = plain{
+	name: "a burst waits",
+	config: `{"rules": [{"name": "r", "key": [{"header": "x-user"}], "limits": [
 		{"algorithm": "gcra", "overflow": "queue", "limit": 1, "window": "1s", "burst": 2, "max_wait": "3s"}]}]}`,
-		envoytest.Options{Upstream: envoytest.NewUpstream(t, d).Addr})
-	begin := time.Now().Add(-queueInterval) // the first two leave at once
-	answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, ctx, ctx})
-	r := get(t, s.URL+"/?9", "x-user: u")
-	testenv.Same(t, "the sixth: status", r.status, http.StatusTooManyRequests)
-	testenv.Same(t, "the sixth: remaining", r.header.Get("x-ratelimit-remaining"), "0")
-	testenv.Same(t, "the sixth: retry-after", r.header.Get("retry-after"), "1")
-	for i, answer := range answers {
-		if err := <-answer; err != nil {
-			t.Errorf("request %d: %v", i, err)
+	play: func(t *testing.T, s *setting) {
+		d := new(departures)
+		s.upstream.Handle(d)
+		begin := time.Now().Add(-queueInterval) // the first two leave at once
+		answers := enqueue(t, s, []context.Context{ctx, ctx, ctx, ctx, ctx})
+		r := get(t, s.URL+"/?9", "x-user: u")
+		testenv.Same(t, "the sixth: status", r.status, http.StatusTooManyRequests)
+		testenv.Same(t, "the sixth: remaining", r.header.Get("x-ratelimit-remaining"), "0")
+		testenv.Same(t, "the sixth: retry-after", r.header.Get("retry-after"), "1")
+		for i, answer := range answers {
+			if err := <-answer; err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
 		}
-	}
-	if len(d.names) > 2 {
-		slices.Sort(d.names[:2]) // two workers may let the first two go in any order
-	}
-	expectEven(t, d, begin, "0", "1", "2", "3", "4")
+		if len(d.names) > 2 {
+			slices.Sort(d.names[:2]) // two workers may let the first two go in any order
+		}
+		expectEven(t, d, begin, "0", "1", "2", "3", "4")
+	},
 }
 
 // TestReloadWhileQueued: requests that wait in the old configuration leave.

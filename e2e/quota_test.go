@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -43,54 +42,54 @@ func readQuota(t *testing.T, s *setting, method string, headers ...string) (resp
 	return resp, body
 }
 
-// TestCookbookQuota: behind jwt_authn callers read their own quota, with nothing charged, by GET and HEAD.
-func TestCookbookQuota(t *testing.T) {
-	t.Parallel()
-	issuer := newIssuer(t)
-	recipe := strings.Replace(cookbook(t, "What a caller has left"), `"redis": {"cluster": "redis"},`, patient, 1)
-	s := start(t, recipe, envoytest.Options{Edit: before(issuer.filter())})
-	ann := "authorization: Bearer " + issuer.token(t, `{"iss": "test", "sub": "ann"}`)
-	bob := "authorization: Bearer " + issuer.token(t, `{"iss": "test", "sub": "bob"}`)
-	for range 3 {
-		if r := get(t, s.URL+"/api/x", ann); r.status != http.StatusOK {
-			t.Fatalf("status %d, want 200", r.status)
+// cookbookQuota: behind jwt_authn callers read their own quota, with nothing charged, by GET and HEAD.
+var cookbookQuota = plain{
+	name:   "cookbook quota",
+	config: "recipe What a caller has left",
+	edit:   verifyTokens,
+	play: func(t *testing.T, s *setting) {
+		ann, bob := token(t, `{"iss": "test", "sub": "ann"}`), token(t, `{"iss": "test", "sub": "bob"}`)
+		for range 3 {
+			if r := get(t, s.URL+"/api/x", ann); r.status != http.StatusOK {
+				t.Fatalf("status %d, want 200", r.status)
+			}
 		}
-	}
-	for _, tc := range []struct {
-		name, caller string
-		remaining    []int64
-	}{
-		{"who has used three", ann, []int64{997, 99997}},
-		{"who has used none", bob, []int64{1000, 100000}},
-		{"an unknown caller", "x-a: b", nil},
-	} {
-		resp, body := readQuota(t, s, http.MethodGet, tc.caller)
-		testenv.Same(t, tc.name+": status", resp.StatusCode, 200)
-		testenv.Same(t, tc.name+": content-type", resp.Header.Get("content-type"), "application/json")
-		testenv.Same(t, tc.name+": cache-control", resp.Header.Get("cache-control"), "no-store")
-		testenv.Same(t, tc.name+": what the rule on reading shows", resp.Header.Get("x-ratelimit-limit"), "10")
-		testenv.Same(t, tc.name+": the number of limits", len(body.Limits), len(tc.remaining))
-		for i, remaining := range tc.remaining {
-			testenv.Same(t, tc.name+": remaining of "+body.Limits[i].Name, body.Limits[i].Remaining, remaining)
+		for _, tc := range []struct {
+			name, caller string
+			remaining    []int64
+		}{
+			{"who has used three", ann, []int64{997, 99997}},
+			{"who has used none", bob, []int64{1000, 100000}},
+			{"an unknown caller", "x-a: b", nil},
+		} {
+			resp, body := readQuota(t, s, http.MethodGet, tc.caller)
+			testenv.Same(t, tc.name+": status", resp.StatusCode, 200)
+			testenv.Same(t, tc.name+": content-type", resp.Header.Get("content-type"), "application/json")
+			testenv.Same(t, tc.name+": cache-control", resp.Header.Get("cache-control"), "no-store")
+			testenv.Same(t, tc.name+": what the rule on reading shows", resp.Header.Get("x-ratelimit-limit"), "10")
+			testenv.Same(t, tc.name+": the number of limits", len(body.Limits), len(tc.remaining))
+			for i, remaining := range tc.remaining {
+				testenv.Same(t, tc.name+": remaining of "+body.Limits[i].Name, body.Limits[i].Remaining, remaining)
+			}
 		}
-	}
-	resp, _ := readQuota(t, s, http.MethodHead, ann)
-	testenv.Same(t, "HEAD: status", resp.StatusCode, 200)
-	testenv.Same(t, "HEAD: content-type", resp.Header.Get("content-type"), "application/json")
-	resp, _ = readQuota(t, s, http.MethodPost, ann)
-	testenv.Same(t, "POST: status", resp.StatusCode, 405)
-	testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
-	testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
-	testenv.OK(t, s.client.Set(ctx, "rl:{monthly|ann}:override", "block", time.Hour).Err())
-	var body quotaBody
-	testenv.Wait(t, patience, func() error {
-		if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {
-			return errors.New("not blocked")
+		resp, _ := readQuota(t, s, http.MethodHead, ann)
+		testenv.Same(t, "HEAD: status", resp.StatusCode, 200)
+		testenv.Same(t, "HEAD: content-type", resp.Header.Get("content-type"), "application/json")
+		resp, _ = readQuota(t, s, http.MethodPost, ann)
+		testenv.Same(t, "POST: status", resp.StatusCode, 405)
+		testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
+		testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
+		testenv.OK(t, s.client.Set(ctx, s.prefix+"{monthly|ann}:override", "block", time.Hour).Err())
+		var body quotaBody
+		testenv.Wait(t, patience, func() error {
+			if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {
+				return errors.New("not blocked")
+			}
+			return nil
+		})
+		if body.Blocked.Seconds == nil || *body.Blocked.Seconds < 3000 {
+			t.Errorf("blocked for %v, want an hour", body.Blocked.Seconds)
 		}
-		return nil
-	})
-	if body.Blocked.Seconds == nil || *body.Blocked.Seconds < 3000 {
-		t.Errorf("blocked for %v, want an hour", body.Blocked.Seconds)
-	}
-	testenv.Same(t, "the number of limits of who is blocked", len(body.Limits), 1)
+		testenv.Same(t, "the number of limits of who is blocked", len(body.Limits), 1)
+	},
 }

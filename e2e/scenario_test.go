@@ -181,16 +181,16 @@ typed_config:
   "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
 `).(map[string]any)
 		filter["typed_config"].(map[string]any)["metadata"] = metadata
-		putFirst(c, manager, filter)
+		putFirst(c, manager, []any{filter})
 	},
 	"tenant": func(c *envoyconf.Config, manager string) {
 		putFirst(c, manager, c.Fragment(`
-name: header_to_metadata
-typed_config:
-  "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
-  request_rules:
-  - header: x-tenant
-    on_header_present: {metadata_namespace: tenants, key: name}
+- name: header_to_metadata
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
+    request_rules:
+    - header: x-tenant
+      on_header_present: {metadata_namespace: tenants, key: name}
 `))
 	},
 	"economy": func(c *envoyconf.Config, manager string) {
@@ -204,10 +204,10 @@ typed_config:
 	},
 }
 
-// putFirst puts a filter before those of a connection manager.
-func putFirst(c *envoyconf.Config, manager string, filter any) {
-	filters, _ := c.Get(manager + "/http_filters").([]any)
-	c.Set(manager+"/http_filters", append([]any{filter}, filters...))
+// putFirst puts a list of filters before those of a connection manager.
+func putFirst(c *envoyconf.Config, manager string, filters any) {
+	path := manager + "/http_filters"
+	c.Set(path, append(filters.([]any), c.Get(path).([]any)...))
 }
 
 // listen adds the listener of a configuration. All share VMs, and so the memory of the embedded store.

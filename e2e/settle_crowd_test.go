@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,78 +87,76 @@ func logIn(t *testing.T, client *http.Client, url, password string) int {
 	return resp.StatusCode
 }
 
-// TestCookbookFailedLogins: of 200 parallel guesses at most 5 are with the
-// application at once, and never more than 5 fail. Right passwords are free.
-func TestCookbookFailedLogins(t *testing.T) {
-	t.Parallel()
-	const limit, guesses = 5, 200
-	recipe := strings.Replace(cookbook(t, "Failed logins"), `"limit": 60`, `"limit": 100000`, 1)
-	for _, tc := range []struct {
-		refusal string
-		right   int // of 10
-	}{{"401", 0}, {"the form again", 3}, {"a redirect", 0}} {
-		t.Run(tc.refusal, func(t *testing.T) {
-			t.Parallel()
-			inStores(t, recipe, envoytest.Options{}, func(t *testing.T, s *setting) {
-				app := &passwords{refuse: refusals[tc.refusal]}
-				s.upstream.Handle(app)
-				for range 20 { // one after the other: none is refused
-					if status := logIn(t, shared, s.URL, "right"); status != http.StatusFound {
-						t.Fatalf("a right password: status %d", status)
-					}
-					awaitNothing(t, s, "logins")
+// cookbookFailedLogins: of 200 parallel guesses at most 5 are with the application at once, and never more
+// than 5 fail. Right passwords are free.
+var cookbookFailedLogins = plain{
+	name:     "cookbook failed logins",
+	config:   "recipe Failed logins",
+	change:   []string{`"limit": 60`, `"limit": 100000`},
+	stores:   bothStores,
+	variants: []string{"401", "the form again", "a redirect"},
+	play: func(t *testing.T, s *setting) {
+		const limit, guesses = 5, 200
+		rightOfTen := map[string]int{"the form again": 3}[s.variant]
+		app := &passwords{refuse: refusals[s.variant]}
+		s.upstream.Handle(app)
+		for range 20 { // one after the other: none is refused
+			if status := logIn(t, shared, s.URL, "right"); status != http.StatusFound {
+				t.Fatalf("a right password: status %d", status)
+			}
+			awaitNothing(t, s, "logins")
+		}
+		var group sync.WaitGroup
+		var refused atomic.Int64
+		for i := range guesses {
+			group.Go(func() {
+				client := newClient()
+				defer client.CloseIdleConnections()
+				password := "wrong"
+				if i%10 < rightOfTen {
+					password = "right"
 				}
-				var group sync.WaitGroup
-				var refused atomic.Int64
-				for i := range guesses {
-					group.Go(func() {
-						client := newClient()
-						defer client.CloseIdleConnections()
-						password := "wrong"
-						if i%10 < tc.right {
-							password = "right"
-						}
-						if logIn(t, client, s.URL, password) == http.StatusTooManyRequests {
-							refused.Add(1)
-						}
-					})
+				if logIn(t, client, s.URL, password) == http.StatusTooManyRequests {
+					refused.Add(1)
 				}
-				group.Wait()
-				if most := app.most.Load(); most > limit {
-					t.Errorf("%d were with the application at once, want %d at most", most, limit)
-				}
-				failed, right := app.failed.Load(), app.right.Load()-20
-				if failed > limit || failed == 0 {
-					t.Errorf("%d failed, want 1 to %d", failed, limit)
-				}
-				testenv.Same(t, "answers", failed+right+refused.Load(), int64(guesses))
-				testenv.Wait(t, patience, func() error { // a rejection is remembered for 100 ms
-					logIn(t, shared, s.URL, "wrong")
-					if failed := app.failed.Load(); failed < limit {
-						return fmt.Errorf("%d failed, want %d", failed, limit)
-					}
-					return nil
-				})
-				for range limit { // the limit is used up
-					logIn(t, shared, s.URL, "wrong")
-				}
-				testenv.Same(t, "failed in the end", app.failed.Load(), int64(limit))
-				testenv.Same(t, "status of one more", logIn(t, shared, s.URL, "right"), http.StatusTooManyRequests)
 			})
+		}
+		group.Wait()
+		if most := app.most.Load(); most > limit {
+			t.Errorf("%d were with the application at once, want %d at most", most, limit)
+		}
+		failed, right := app.failed.Load(), app.right.Load()-20
+		if failed > limit || failed == 0 {
+			t.Errorf("%d failed, want 1 to %d", failed, limit)
+		}
+		testenv.Same(t, "answers", failed+right+refused.Load(), int64(guesses))
+		testenv.Wait(t, patience, func() error { // a rejection is remembered for 100 ms
+			logIn(t, shared, s.URL, "wrong")
+			if failed := app.failed.Load(); failed < limit {
+				return fmt.Errorf("%d failed, want %d", failed, limit)
+			}
+			return nil
 		})
-	}
+		for range limit { // the limit is used up
+			logIn(t, shared, s.URL, "wrong")
+		}
+		testenv.Same(t, "failed in the end", app.failed.Load(), int64(limit))
+		testenv.Same(t, "status of one more", logIn(t, shared, s.URL, "right"), http.StatusTooManyRequests)
+	},
 }
 
-// TestCookbookLoginsBackstop: where failures look like successes, 60 an hour are tried all the same.
-func TestCookbookLoginsBackstop(t *testing.T) {
-	t.Parallel()
-	recipe := strings.Replace(cookbook(t, "Failed logins"), `"redis": {"cluster": "redis"},`, "", 1)
-	s := start(t, recipe, envoytest.Options{Redis: []string{}})
-	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { loggedIn(w) }))
-	for range 80 {
-		logIn(t, shared, s.URL, "wrong")
-	}
-	testenv.Same(t, "passwords tried", s.upstream.Count(), 60)
+// cookbookLoginsBackstop: where failures look like successes, 60 an hour are tried all the same.
+var cookbookLoginsBackstop = plain{
+	name:   "cookbook logins backstop",
+	config: "recipe Failed logins",
+	stores: embedded,
+	play: func(t *testing.T, s *setting) {
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { loggedIn(w) }))
+		for range 80 {
+			logIn(t, shared, s.URL, "wrong")
+		}
+		testenv.Same(t, "passwords tried", s.upstream.Count(), 60)
+	},
 }
 
 // awaitNothing waits until Redis holds no charge, but those of some rules. The embedded store
@@ -170,21 +167,21 @@ func awaitNothing(t *testing.T, s *setting, without ...string) {
 		return
 	}
 	testenv.Wait(t, patience, func() error {
-		keys := slices.DeleteFunc(s.keys(t), func(key string) bool {
-			return slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, "rl:{"+rule+"|") })
-		})
-		if len(keys) > 0 {
+		if keys := s.keys(t, without...); len(keys) > 0 {
 			return fmt.Errorf("Redis holds %q", keys)
 		}
 		return nil
 	})
 }
 
-// TestCookbookFailures: requests that fail, and no others. A worker tells Redis what
+// cookbookFailures: requests that fail, and no others. A worker tells Redis what
 // the one before was worth before it asks about the next one.
-func TestCookbookFailures(t *testing.T) {
-	t.Parallel()
-	inStores(t, cookbook(t, "Failed requests only"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+var cookbookFailures = plain{
+	name:   "cookbook failed requests only",
+	config: "recipe Failed requests only",
+	stores: bothStores,
+	worker: true,
+	play: func(t *testing.T, s *setting) {
 		s.upstream.Handle(http.HandlerFunc(obedient))
 		for i := range 59 { // 20 of them fail
 			status := []int{200, 404, 302}[i%3]
@@ -194,13 +191,16 @@ func TestCookbookFailures(t *testing.T) {
 		}
 		testenv.Same(t, "after 20 failures: status", get(t, s.URL, "x-account: a").status, http.StatusTooManyRequests)
 		testenv.Same(t, "another account: status", get(t, s.URL, "x-account: b").status, http.StatusOK)
-	})
+	},
 }
 
-// TestCookbookBytesOut: the rule counts the bytes that were sent, to the KiB.
-func TestCookbookBytesOut(t *testing.T) {
-	t.Parallel()
-	inStores(t, cookbook(t, "Bytes out"), envoytest.Options{Workers: 1}, func(t *testing.T, s *setting) {
+// cookbookBytesOut: the rule counts the bytes that were sent, to the KiB.
+var cookbookBytesOut = plain{
+	name:   "cookbook bytes out",
+	config: "recipe Bytes out",
+	stores: bothStores,
+	worker: true,
+	play: func(t *testing.T, s *setting) {
 		s.upstream.Handle(http.HandlerFunc(obedient))
 		acquaint(t, s, "x-api-key: other")
 		const requests = 40
@@ -215,7 +215,7 @@ func TestCookbookBytesOut(t *testing.T) {
 		group.Wait()
 		// 97 KiB each, as headers count, too, and 64 of the one that asks.
 		expectRemaining(t, s, 100_000-64-97*requests, "x-api-key: k")
-	})
+	},
 }
 
 // expectRemaining wants so much to be left when all is settled. There is one worker,
@@ -237,45 +237,47 @@ func acquaint(t *testing.T, s *setting, header string) {
 	}
 }
 
-// TestCookbookWork: the rule counts the work that the upstream reports, and no more than the limit is
+// cookbookWork: the rule counts the work that the upstream reports, and no more than the limit is
 // begun for a client that hangs up.
-func TestCookbookWork(t *testing.T) {
-	t.Parallel()
-	inStores(t, cookbook(t, "A cost that the upstream reports"), envoytest.Options{Workers: 1},
-		func(t *testing.T, s *setting) {
-			acquaint(t, s, "x-account: other")
-			const most, limit = 500, 10_000
-			var begun atomic.Int64
-			s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				switch units := r.Header.Get("x-units"); units {
-				case "":
-				case "never told":
-					begun.Add(1)
-					<-r.Context().Done()
-				default:
-					w.Header().Set("x-work-units", units)
+var cookbookWork = plain{
+	name:   "cookbook work",
+	config: "recipe A cost that the upstream reports",
+	stores: bothStores,
+	worker: true,
+	play: func(t *testing.T, s *setting) {
+		acquaint(t, s, "x-account: other")
+		const most, limit = 500, 10_000
+		var begun atomic.Int64
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch units := r.Header.Get("x-units"); units {
+			case "":
+			case "never told":
+				begun.Add(1)
+				<-r.Context().Done()
+			default:
+				w.Header().Set("x-work-units", units)
+			}
+		}))
+		var group sync.WaitGroup
+		for i := range limit / most {
+			group.Go(func() {
+				headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 90 in all
+				if i%5 == 0 {
+					headers = headers[:1] // released: 0 and 5 are 10 less
 				}
-			}))
-			var group sync.WaitGroup
-			for i := range limit / most {
-				group.Go(func() {
-					headers := []string{"x-account: a", fmt.Sprint("x-units: ", i%10)} // 90 in all
-					if i%5 == 0 {
-						headers = headers[:1] // released: 0 and 5 are 10 less
-					}
-					if r := get(t, s.URL, headers...); r.status != http.StatusOK {
-						t.Errorf("status %d", r.status)
-					}
-				})
-			}
-			group.Wait()
-			expectRemaining(t, s, limit-most-(90-10), "x-account: a")
+				if r := get(t, s.URL, headers...); r.status != http.StatusOK {
+					t.Errorf("status %d", r.status)
+				}
+			})
+		}
+		group.Wait()
+		expectRemaining(t, s, limit-most-(90-10), "x-account: a")
 
-			for range 3 * limit / most {
-				hangUp(t, s, &begun)
-			}
-			testenv.Same(t, "pieces of work for a client that hangs up", begun.Load(), limit/most)
-		})
+		for range 3 * limit / most {
+			hangUp(t, s, &begun)
+		}
+		testenv.Same(t, "pieces of work for a client that hangs up", begun.Load(), limit/most)
+	},
 }
 
 // hangUp sends a request and leaves as soon as the upstream works on it, unless it is refused.

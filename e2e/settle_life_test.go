@@ -13,41 +13,40 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestSettledOnce: by the final response, however often Envoy tries, or follows a
+// settledOnce: by the final response, however often Envoy tries, or follows a
 // redirect.
-func TestSettledOnce(t *testing.T) {
-	t.Parallel()
-	var tries atomic.Int64
-	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/moved":
-			w.Header().Set("location", "http://"+r.Host+"/second")
-			w.Header().Set("x-tokens", "50")
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/retried" && tries.Add(1)%3 != 0:
-			w.Header().Set("x-tokens", "70")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		default:
-			w.Header().Set("x-tokens", "3")
-		}
-	})
-	edit := func(c *envoyconf.Config) {
-		followRedirects(c)
+var settledOnce = plain{
+	name: "settled once",
+	config: `{"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
+		"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}],
+		"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 100}}}]}`,
+	stores: bothStores,
+	edit: func(t *testing.T, c *envoyconf.Config, _ string) {
+		followRedirects(t, c, "")
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes/0/route/retry_policy",
 			c.Fragment(`{retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}`))
-	}
-	plugin := `{"redis": {"cluster": "redis"},
-		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
-		"limits": [{"algorithm": "sliding_window_log", "limit": 100, ` + long + `}],
-		"settle": {"status": ["200"], "cost": {"header": "x-tokens", "max": 100}}}]}`
-	inStores(t, plugin, envoytest.Options{Edit: edit}, func(t *testing.T, s *setting) {
-		s.upstream.Handle(app)
+	},
+	play: func(t *testing.T, s *setting) {
+		var tries atomic.Int64
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/moved":
+				w.Header().Set("location", "http://"+r.Host+"/second")
+				w.Header().Set("x-tokens", "50")
+				w.WriteHeader(http.StatusFound)
+			case r.URL.Path == "/retried" && tries.Add(1)%3 != 0:
+				w.Header().Set("x-tokens", "70")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				w.Header().Set("x-tokens", "3")
+			}
+		}))
 		for _, path := range []string{"/moved", "/retried"} {
 			testenv.Same(t, path+": status", get(t, s.URL+path, "x-user: "+path).status, http.StatusOK)
 			awaitOver(t, s)
 			expectLeft(t, s.URL, 97, "x-user: "+path)
 		}
-	})
+	},
 }
 
 // TestSettlementsOutliveReloads: what is under way when the configuration is replaced is

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -99,11 +98,11 @@ func settlementRules() string {
 		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "cost": {"header": "x-cost", "default": 10},
 			"limits": [{"algorithm": "sliding_window_log", "limit": 100, %s}], %s}`, s.name, s.name, long, s.rule))
 	}
-	return `"rules": [` + strings.Join(rules, ",\n") + `]}`
+	return `{"rules": [` + strings.Join(rules, ",\n") + `]}`
 }
 
 // settlementRoutes has routes that lead nowhere.
-func settlementRoutes(c *envoyconf.Config) {
+func settlementRoutes(_ *testing.T, c *envoyconf.Config, _ string) {
 	var routes []any
 	for _, s := range settlements {
 		switch s.cluster {
@@ -133,17 +132,20 @@ func settlementRoutes(c *envoyconf.Config) {
 		{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 1}}}}]}]}}`))
 }
 
-// TestSettlements: what the response makes of a charge, with Redis and with the
+// settlementsByResponse: what the response makes of a charge, with Redis and with the
 // embedded store.
-func TestSettlements(t *testing.T) {
-	t.Parallel()
-	opts := envoytest.Options{Workers: 1, Edit: settlementRoutes}
-	inStores(t, `{"redis": {"cluster": "redis"},`+settlementRules(), opts, func(t *testing.T, e *setting) {
+var settlementsByResponse = plain{
+	name:   "settlements",
+	config: settlementRules(),
+	stores: bothStores,
+	worker: true,
+	edit:   settlementRoutes,
+	play: func(t *testing.T, e *setting) {
 		e.upstream.Handle(http.HandlerFunc(obedient))
 		for _, s := range settlements {
 			t.Run(s.name, func(t *testing.T) { s.play(t, e) })
 		}
-	})
+	},
 }
 
 func (s *settlement) play(t *testing.T, e *setting) {
@@ -175,7 +177,8 @@ func expectLeft(t *testing.T, url string, want int, headers ...string) {
 func awaitOver(t *testing.T, e *setting) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		if active := e.Stats("http.limited.downstream_rq_active")["http.limited.downstream_rq_active"]; active > 0 {
+		name := "http." + e.listener + ".downstream_rq_active"
+		if active := e.Stats(name)[name]; active > 0 {
 			return fmt.Errorf("%d requests are under way", active)
 		}
 		return nil

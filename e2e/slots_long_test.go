@@ -46,7 +46,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 	// It learns of the slot from a renewal, of the configuration that was replaced.
 	s.awaitHeld(t, 1)
 	refused(slotTTL + 2*time.Second)
-	if ttl := s.client.PTTL(ctx, slotKey).Val(); ttl <= 0 || ttl > slotTTL {
+	if ttl := s.client.PTTL(ctx, s.prefix+slotKey).Val(); ttl <= 0 || ttl > slotTTL {
 		t.Errorf("the slot ends in %v", ttl)
 	}
 	conn.Close()
@@ -82,7 +82,7 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 	time.Sleep(slotTTL / 2) // they have been renewed
 	b.Kill()
 	// Each slot is Redis' until its score, in microseconds.
-	slots := a.client.ZRangeWithScores(ctx, slotKey, 0, -1).Val()
+	slots := a.client.ZRangeWithScores(ctx, a.prefix+slotKey, 0, -1).Val()
 	testenv.Same(t, "slots of the killed Envoy", len(slots), 3)
 	killed, ends := a.client.Time(ctx).Val(), time.UnixMicro(int64(slots[0].Score))
 	if life := ends.Sub(killed); life <= 0 || life > slotTTL {

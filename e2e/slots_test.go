@@ -67,7 +67,7 @@ func slotRule(limit int, more string) string {
 			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
 }
 
-const slotKey = "rl:{chat|k}:concurrency"
+const slotKey = "{chat|k}:concurrency" // behind the prefix
 
 // startSlots starts an Envoy in front of the upstream.
 func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) *setting {
@@ -80,7 +80,7 @@ func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) 
 // held is how many slots Redis knows of.
 func (s *setting) held(t testing.TB) int64 {
 	t.Helper()
-	n, err := s.client.ZCard(ctx, slotKey).Result()
+	n, err := s.client.ZCard(ctx, s.prefix+slotKey).Result()
 	testenv.OK(t, err)
 	return n
 }
@@ -207,7 +207,7 @@ func hold(t testing.TB, url string, headers ...string) (stop func()) {
 }
 
 // oneSlot is one slot, and other rules that may end a request which has it.
-const oneSlot = `{` + patient + `"rules": [
+const oneSlot = `{"rules": [
 	{"name": "chat", "key": [{"constant": "k"}], "limits": [{"algorithm": "concurrency", "limit": 1, "ttl": "1h"}]},
 	{"name": "never", "match": {"headers": {"x-never": "yes"}},
 		"limits": [{"algorithm": "fixed_window", "limit": 1, ` + long + `}]},
@@ -227,56 +227,61 @@ const routesOfEnds = `
   - {match: {prefix: /}, route: {cluster: upstream, timeout: 0s}}
 `
 
-// TestSlotsAreGivenBack however a stream ends: each case may use the one slot, and none
+// slotsAreGivenBack however a stream ends: each case may use the one slot, and none
 // is left.
-func TestSlotsAreGivenBack(t *testing.T) {
-	t.Parallel()
-	s := startSlots(t, oneSlot, newFlight(0), envoytest.Options{Workers: 1, Edit: func(c *envoyconf.Config) {
+var slotsAreGivenBack = plain{
+	name:   "slots are given back",
+	config: oneSlot,
+	worker: true,
+	edit: func(_ *testing.T, c *envoyconf.Config, _ string) {
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts", c.Fragment(routesOfEnds))
-	}})
-	get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
-	for _, c := range []struct {
-		name, path, header string
-		status             int  // 0: no answer, or not all of it
-		leaves             bool // the client, once it has the slot
-	}{
-		{name: "a response", path: "/sleep", status: 200},
-		{name: "a direct response", path: "/direct", status: 404},
-		{name: "no cluster", path: "/nowhere", status: 503},
-		{name: "the upstream resets", path: "/reset", status: 503},
-		{name: "a timeout after the headers", path: "/timeout", status: 200},
-		{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
-		{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
-		{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", leaves: true},
-		{name: "the client leaves the upstream", path: "/hold", leaves: true},
-	} {
-		client := newClient()
-		headers := []string{}
-		if c.header != "" {
-			headers = append(headers, c.header)
-		}
-		leaving, leave := context.WithCancel(ctx)
-		var answer sync.WaitGroup
-		answer.Go(func() {
-			r, err := send(leaving, client, s.URL+c.path, headers...)
-			if broken := c.status == 0 && err != nil; r.status != c.status && !broken {
-				t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
+	},
+	play: func(t *testing.T, s *setting) {
+		s.upstream.Handle(newFlight(0))
+		get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
+		for _, c := range []struct {
+			name, path, header string
+			status             int  // 0: no answer, or not all of it
+			leaves             bool // the client, once it has the slot
+		}{
+			{name: "a response", path: "/sleep", status: 200},
+			{name: "a direct response", path: "/direct", status: 404},
+			{name: "no cluster", path: "/nowhere", status: 503},
+			{name: "the upstream resets", path: "/reset", status: 503},
+			{name: "a timeout after the headers", path: "/timeout", status: 200},
+			{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
+			{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
+			{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", leaves: true},
+			{name: "the client leaves the upstream", path: "/hold", leaves: true},
+		} {
+			client := newClient()
+			headers := []string{}
+			if c.header != "" {
+				headers = append(headers, c.header)
 			}
-		})
-		if c.leaves {
-			s.awaitHeld(t, 1)
-			leave()
-		}
-		answer.Wait()
-		leave()
-		client.CloseIdleConnections()
-		testenv.Wait(t, patience, func() error {
-			for _, key := range []string{slotKey, "rl:{shadow|k}:concurrency"} {
-				if n := s.client.Exists(ctx, key).Val(); n != 0 {
-					return fmt.Errorf("%s: %s is left", c.name, key)
+			leaving, leave := context.WithCancel(ctx)
+			var answer sync.WaitGroup
+			answer.Go(func() {
+				r, err := send(leaving, client, s.URL+c.path, headers...)
+				if broken := c.status == 0 && err != nil; r.status != c.status && !broken {
+					t.Errorf("%s: status %d, %v; want %d", c.name, r.status, err, c.status)
 				}
+			})
+			if c.leaves {
+				s.awaitHeld(t, 1)
+				leave()
 			}
-			return nil
-		})
-	}
+			answer.Wait()
+			leave()
+			client.CloseIdleConnections()
+			testenv.Wait(t, patience, func() error {
+				for _, key := range []string{slotKey, "{shadow|k}:concurrency"} {
+					if n := s.client.Exists(ctx, s.prefix+key).Val(); n != 0 {
+						return fmt.Errorf("%s: %s is left", c.name, key)
+					}
+				}
+				return nil
+			})
+		}
+	},
 }

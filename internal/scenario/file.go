@@ -96,6 +96,14 @@ type Config struct {
 	number    int    // of the scenario, in its file
 }
 
+// New is the configuration of a test in Go that shares an Envoy as scenarios do. The input is what a
+// block "config" has. Those of the embedded store share its memory, and so need rules of their own.
+func New(t *testing.T, name string, store Store, input string) *Config {
+	t.Helper()
+	members := strings.TrimPrefix(configurationOf(t, name, input), "{")
+	return &Config{Name: name, Store: store, Prefix: "rl-" + name, members: members}
+}
+
 // has reports whether the configuration has a member.
 func (c *Config) has(name string) bool {
 	var members map[string]json.RawMessage

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/scenario"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// plain is a test that does nothing to Envoy or Redis that another would notice, and so shares both.
+type plain struct {
+	name     string
+	config   string           // of a scenario: JSON without "redis", or "recipe HEADING" of docs/cookbook.md
+	change   []string         // old and new in turn: what to change in a recipe
+	stores   []scenario.Store // Redis alone unless set
+	variants []string         // it is played for each; once, for "", unless set
+	worker   bool             // it needs an Envoy of one worker
+	// edit changes the listener "limited", of which the test gets a copy.
+	edit func(t *testing.T, c *envoyconf.Config, variant string)
+	play func(t *testing.T, s *setting)
+}
+
+var (
+	embedded   = []scenario.Store{scenario.Local}
+	bothStores = []scenario.Store{scenario.Redis, scenario.Local}
+)
+
+var plainTests = []plain{
+	bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect, leasedUnitsBeforeRejections,
+	leaversGiveTheirPlacesBack, longValues, manyNetworks, manyStreams, routeIsNotChosenAnew, routeName, settledOnce,
+	settlementsByResponse, shippedListener, slotsAreGivenBack, trustedHeaders,
+
+	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,
+	cookbookLoginsBackstop, cookbookMCP, cookbookMCPEvasions, cookbookMCPEvasionsOfSettled, cookbookMCPSettled,
+	cookbookQuota, cookbookStaticPage, cookbookWork,
+}
+
+// TestPlain plays the plain tests in two Envoys, of one worker and of two. Each test has a listener with
+// statistics of its own, an upstream, and a prefix in Redis.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for workers, group := range map[int]string{1: "one worker", 2: "two workers"} {
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			opts := envoytest.Options{Workers: workers, Redis: []string{server.Addr}}
+			opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
+			settings := map[*setting]plain{}
+			opts.Edit = func(c *envoyconf.Config) {
+				for _, p := range plainTests {
+					if p.worker == (workers == 1) {
+						for _, s := range p.listen(t, c, server) {
+							settings[s] = p
+						}
+					}
+				}
+			}
+			e := envoytest.Start(t, opts)
+			for s, p := range settings {
+				s.Envoy = e
+				t.Run(s.listener, func(t *testing.T) {
+					t.Parallel()
+					p.play(t, s)
+				})
+			}
+		})
+	}
+}
+
+// listen adds the listeners of a test, one for each variant and store.
+func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Server) (all []*setting) {
+	t.Helper()
+	const listeners, clusters = "static_resources/listeners/", "static_resources/clusters"
+	variants, stores := p.variants, p.stores
+	if variants == nil {
+		variants = []string{""}
+	}
+	if stores == nil {
+		stores = []scenario.Store{scenario.Redis}
+	}
+	limited := c.Get(envoyconf.Listener)
+	for _, variant := range variants {
+		if p.edit != nil {
+			p.edit(t, c, variant)
+		}
+		for _, store := range stores {
+			name := strings.Join(strings.Fields(fmt.Sprint(p.name, " ", variant, " ", store)), "-")
+			config, port := scenario.New(t, name, store, p.config), testenv.FreePort(t)
+			s := &setting{
+				URL: fmt.Sprintf("http://127.0.0.1:%d", port), upstream: envoytest.NewUpstream(t, nil),
+				listener: name, prefix: config.Prefix + ":", variant: variant,
+			}
+			all = append(all, s)
+			text := strings.NewReplacer(p.change...).Replace(config.JSON())
+			if strings.Contains(text, "envoy.filters.http.mcp") && isEnvoy136(t) {
+				text = strings.ReplaceAll(text, "envoy.filters.http.mcp", "mcp_proxy")
+			}
+			if store == scenario.Redis {
+				s.redis, s.client = server, server.Client()
+			} else {
+				text = ownRules(t, name, text)
+			}
+			c.CopyListener(name, port, text)
+			copied, err := json.Marshal(c.Get(listeners + name))
+			testenv.OK(t, err)
+			own := strings.NewReplacer(`"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, name),
+				`"stat_prefix":"limited"`, fmt.Sprintf(`"stat_prefix":%q`, name))
+			c.Set(listeners+name, c.Fragment(own.Replace(string(copied))))
+			c.SetUpstream(s.upstream.Addr)
+			upstream := c.Get(clusters + "/upstream").(map[string]any)
+			upstream["name"] = name
+			c.Append(clusters, upstream)
+		}
+		c.Set(envoyconf.Listener, limited)
+	}
+	return all
+}
+
+// ownRules gives rules names that no other test has: those of the embedded store share its memory.
+func ownRules(t *testing.T, prefix, text string) string {
+	t.Helper()
+	var config map[string]any
+	testenv.OK(t, json.Unmarshal([]byte(text), &config))
+	for _, rule := range config["rules"].([]any) {
+		rule := rule.(map[string]any)
+		rule["name"] = fmt.Sprint(prefix, "-", rule["name"])
+	}
+	own, err := json.Marshal(config)
+	testenv.OK(t, err)
+	return string(own)
+}

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -22,46 +16,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/webhook"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// admission is a webhook that runs as the command runs it.
-type admission struct {
-	url    string
-	client *http.Client
-	server *webhook.Server
-}
-
-func startWebhook(t *testing.T) *admission {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	s := &webhook.Server{Handler: webhook.New(admit)}
-	s.Cert, s.Key = testenv.Certificate(t)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	return &admission{
-		"https://" + listener.Addr().String(), &http.Client{Transport: transport, Timeout: 20 * time.Second},
-		s,
-	}
-}
-
-// post sends a body to a path, and returns the answer's code and body.
-func (w *admission) post(t *testing.T, path, kind, body string) (int, string) {
-	t.Helper()
-	response, err := w.client.Post(w.url+path, kind, strings.NewReader(body))
-	testenv.OK(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	testenv.OK(t, err)
-	return response.StatusCode, string(text)
-}
 
 // verdict is the result of a review.
 type verdict struct {
@@ -72,20 +26,23 @@ type verdict struct {
 }
 
 // review asks about an object.
-func (w *admission) review(t *testing.T, operation, kind, object, before string) verdict {
+func review(t *testing.T, h *webhook.Handler, operation, kind, object, before string) verdict {
 	t.Helper()
-	code, text := w.post(t, "/validate", "application/json", fmt.Sprintf(
+	r := httptest.NewRequest(http.MethodPost, "/validate", strings.NewReader(fmt.Sprintf(
 		`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", `+
 			`"request": {"uid": "u-1", "kind": {"group": "g", "version": "v", "kind": %q}, "operation": %q, "object": %s, `+
 			`"oldObject": %s}}`,
 		kind, operation, object, before,
-	))
+	)))
+	r.Header.Set("content-type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
 	var answer struct {
 		APIVersion, Kind string
 		Response         verdict
 	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || code != http.StatusOK {
-		t.Fatalf("status %d, %s", code, text)
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("status %d, %s", w.Code, w.Body)
 	}
 	testenv.Same(t, "the answer's version", answer.APIVersion, "admission.k8s.io/v1")
 	testenv.Same(t, "its kind", answer.Kind, "AdmissionReview")
@@ -164,11 +121,11 @@ var reviews = []struct {
 
 func TestWebhook(t *testing.T) {
 	t.Parallel()
-	w := startWebhook(t)
+	h := webhook.New(admit)
 	for _, c := range reviews {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			v := w.review(t, c.operation, c.kind, c.object, c.before)
+			v := review(t, h, c.operation, c.kind, c.object, c.before)
 			if v.Allowed != (c.message == "") {
 				t.Errorf("allowed: %t", v.Allowed)
 			}
@@ -200,7 +157,7 @@ func expectSaid(t *testing.T, v verdict, printed string) {
 // into a WasmPlugin. The webhook must refuse it with the words of validate.
 func TestWebhookRefusesAllMistakes(t *testing.T) {
 	t.Parallel()
-	w := startWebhook(t)
+	h := webhook.New(admit)
 	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "plugin/config/testdata/*.txt"))
 	testenv.OK(t, err)
 	count := 0
@@ -212,7 +169,7 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 			}
 			count++
 			object := wasmPlugin(config)
-			v := w.review(t, "CREATE", "WasmPlugin", object, "null")
+			v := review(t, h, "CREATE", "WasmPlugin", object, "null")
 			r := execute(t, object, "validate", "-")
 			if v.Allowed != (r.code == console.Done) {
 				t.Errorf("allowed: %t, validate exits with %d: %s", v.Allowed, r.code, config)
@@ -228,68 +185,9 @@ func TestWebhookRefusesAllMistakes(t *testing.T) {
 	}
 }
 
-// TestWebhookServes looks at everything but reviews.
-func TestWebhookServes(t *testing.T) {
+// TestWebhookWithoutCertificate: the command does not start without one.
+func TestWebhookWithoutCertificate(t *testing.T) {
 	t.Parallel()
-	w := startWebhook(t)
-	for _, c := range []struct {
-		name, kind, body string
-		code             int
-	}{
-		{"not JSON", "application/json", "x", http.StatusBadRequest},
-		{"another type", "text/plain", "{}", http.StatusUnsupportedMediaType},
-		{"another object", "application/json", `{"kind": "Pod"}`, http.StatusBadRequest},
-		{
-			"no request", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`,
-			http.StatusBadRequest,
-		},
-		{"too large", "application/json", `{"kind": "` + strings.Repeat("x", 9<<20) + `"}`, http.StatusRequestEntityTooLarge},
-	} {
-		if code, text := w.post(t, "/validate", c.kind, c.body); code != c.code {
-			t.Errorf("%s: %d %s, want %d", c.name, code, text, c.code)
-		}
-	}
-	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(badPlugin), "null")
-	w.review(t, "CREATE", "WasmPlugin", wasmPlugin(goodPlugin), "null")
-	for path, want := range map[string]string{
-		"/healthz": "ok\n",
-		"/metrics": "{result=\"allowed\"} 1\nsluice_webhook_reviews_total{result=\"refused\"} " +
-			"1\nsluice_webhook_reviews_total{result=\"error\"} 5\n",
-	} {
-		response, err := w.client.Get(w.url + path)
-		testenv.OK(t, err)
-		text, _ := io.ReadAll(response.Body)
-		response.Body.Close()
-		if !strings.HasSuffix(string(text), want) {
-			t.Errorf("%s: %s, want %s", path, text, want)
-		}
-	}
-}
-
-// TestWebhookCertificate changes the files in place: to a pair that is half written, then to a new one.
-func TestWebhookCertificate(t *testing.T) {
-	t.Parallel()
-	w := startWebhook(t)
-	serial := func() []byte {
-		connection, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{InsecureSkipVerify: true})
-		testenv.OK(t, err)
-		defer connection.Close()
-		return connection.ConnectionState().PeerCertificates[0].Raw
-	}
-	first := serial()
-	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
-	replace := func(from, to string) {
-		text := testenv.Read(t, from)
-		testenv.OK(t, os.WriteFile(to, text, 0o600))
-	}
-	replace(cert, w.server.Cert)
-	if !bytes.Equal(serial(), first) {
-		t.Error("a certificate without its key is in use")
-	}
-	replace(key, w.server.Key)
-	if bytes.Equal(serial(), first) {
-		t.Error("the new certificate is not in use")
-	}
 	r := execute(t, "", "webhook", "--addr", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere")
 	if r.code != console.Misused || !strings.Contains(r.errors, "/nowhere") {
 		t.Errorf("without a certificate: exit code %d, %s", r.code, r.errors)

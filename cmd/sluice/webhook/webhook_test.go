@@ -1,19 +1,26 @@
 package webhook
 
 import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // ask sends a review about an object, and returns the answer.
-func ask(h *Handler, object string) *httptest.ResponseRecorder {
+func ask(h http.Handler, object string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/validate", strings.NewReader(`{"apiVersion": "admission.k8s.io/v1",
 		"kind": "AdmissionReview", "request": {"uid": "u", "kind": {"kind": "WasmPlugin"}, "operation": "CREATE", `+
 		`"object": `+object+`}}`))
@@ -78,4 +85,90 @@ func TestReviewsTogether(t *testing.T) {
 	testenv.Same(t, "a review beyond it", ask(h, "{}").Code, http.StatusServiceUnavailable)
 	h.held.Store(0)
 	testenv.Same(t, "a review after it", ask(h, "{}").Code, http.StatusOK)
+}
+
+// start runs a server that refuses objects with the word "wrong" until the test ends.
+func start(t *testing.T) (s *Server, addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testenv.OK(t, err)
+	s = &Server{Handler: New(func(object []byte) (mistakes, warnings []string) {
+		if bytes.Contains(object, []byte("wrong")) {
+			mistakes = []string{"wrong"}
+		}
+		return mistakes, nil
+	})}
+	s.Cert, s.Key = testenv.Certificate(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		testenv.OK(t, <-ended)
+	})
+	return s, listener.Addr().String()
+}
+
+// TestServes looks at everything but what is said of objects.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	s, addr := start(t)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	for _, c := range []struct {
+		name, kind, body string
+		code             int
+	}{
+		{"not JSON", "application/json", "x", http.StatusBadRequest},
+		{"another type", "text/plain", "{}", http.StatusUnsupportedMediaType},
+		{"another object", "application/json", `{"kind": "Pod"}`, http.StatusBadRequest},
+		{
+			"no request", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`,
+			http.StatusBadRequest,
+		},
+		{"too large", "application/json", `{"kind": "` + strings.Repeat("x", 9<<20) + `"}`, http.StatusRequestEntityTooLarge},
+	} {
+		response, err := client.Post("https://"+addr+"/validate", c.kind, strings.NewReader(c.body))
+		testenv.OK(t, err)
+		response.Body.Close()
+		testenv.Same(t, c.name, response.StatusCode, c.code)
+	}
+	ask(s.Handler, `"wrong"`)
+	ask(s.Handler, `"right"`)
+	for path, want := range map[string]string{
+		"/healthz": "ok\n",
+		"/metrics": "{result=\"allowed\"} 1\nsluice_webhook_reviews_total{result=\"refused\"} " +
+			"1\nsluice_webhook_reviews_total{result=\"error\"} 5\n",
+	} {
+		response, err := client.Get("https://" + addr + path)
+		testenv.OK(t, err)
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if !strings.HasSuffix(string(text), want) {
+			t.Errorf("%s: %s, want %s", path, text, want)
+		}
+	}
+}
+
+// TestCertificate changes the files in place: to a pair that is half written, then to a new one.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	s, addr := start(t)
+	serial := func() []byte {
+		connection, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+		testenv.OK(t, err)
+		defer connection.Close()
+		return connection.ConnectionState().PeerCertificates[0].Raw
+	}
+	first := serial()
+	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
+	replace := func(from, to string) { testenv.OK(t, os.WriteFile(to, testenv.Read(t, from), 0o600)) }
+	replace(cert, s.Cert)
+	if !bytes.Equal(serial(), first) {
+		t.Error("a certificate without its key is in use")
+	}
+	replace(key, s.Key)
+	if bytes.Equal(serial(), first) {
+		t.Error("the new certificate is not in use")
+	}
 }

@@ -43,8 +43,11 @@ const (
 	patient   = asShipped + `, "timeout": "10s"`
 )
 
-// start runs Envoy with a configuration and two workers, after Envoy's own validation of it.
-// The environment is added to Envoy's.
+// validated has the files that Envoy has validated on its own, as README.md advises. Each is validated
+// once, since that compiles the plugin as a start does.
+var validated sync.Map
+
+// start runs Envoy with a configuration and two workers. The environment is added to Envoy's.
 func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)) *gateway {
 	t.Helper()
 	return startWorkers(t, 2, file, env, edit)
@@ -61,35 +64,36 @@ func startWorkers(t *testing.T, workers int, file string, env []string, edit fun
 	c.Set(envoyconf.Listener+"/address/socket_address/address", "127.0.0.1")
 	c.SetUpstream(envoytest.NewUpstream(t, nil).Addr)
 	edit(c)
-	if text, err = c.YAML(); err != nil {
-		t.Fatal(err)
+	text, err = c.YAML()
+	testenv.OK(t, err)
+	path := write(t, text)
+	if _, done := validated.LoadOrStore(file, true); !done {
+		validate := exec.Command(testenv.Tool(t, "envoy"), "--mode", "validate", "--log-level", "warning", "-c", path)
+		validate.Env = append(os.Environ(), env...)
+		if out, err := validate.CombinedOutput(); err != nil {
+			t.Fatalf("envoy --mode validate: %v\n%s", err, out)
+		}
 	}
-	return launch(t, workers, text, env, port, admin)
+	return launch(t, workers, path, env, port, admin)
+}
+
+func write(t *testing.T, text []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "envoy.yaml")
+	testenv.OK(t, os.WriteFile(path, text, 0o600))
+	return path
 }
 
 // launch runs Envoy with a configuration as it is, which names the ports.
-func launch(t *testing.T, workers int, text []byte, env []string, port, admin int) *gateway {
+func launch(t *testing.T, workers int, path string, env []string, port, admin int) *gateway {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "envoy.yaml")
-	testenv.OK(t, os.WriteFile(path, text, 0o600))
 	g := &gateway{
-		Process: run(t, workers, path, env), t: t,
-		url: fmt.Sprintf("http://127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin),
+		Process: testenv.Run(t, env, testenv.Tool(t, "envoy"), "--concurrency", strconv.Itoa(workers),
+			"--disable-hot-restart", "--log-level", "warning", "-c", path),
+		t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin),
 	}
-	testenv.Wait(t, patience, func() error { return process.EnvoyReady(ctx, g.admin) })
+	g.Await(patience, func(ctx context.Context) error { return process.EnvoyReady(ctx, g.admin) })
 	return g
-}
-
-func run(t *testing.T, workers int, path string, env []string) *testenv.Process {
-	t.Helper()
-	envoy := testenv.Tool(t, "envoy")
-	validate := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "-c", path)
-	validate.Env = append(os.Environ(), env...)
-	if out, err := validate.CombinedOutput(); err != nil {
-		t.Fatalf("envoy --mode validate: %v\n%s", err, out)
-	}
-	return testenv.Run(t, env, envoy,
-		"--concurrency", strconv.Itoa(workers), "--disable-hot-restart", "--log-level", "warning", "-c", path)
 }
 
 // get returns the status of a request, and the capacity of the limit nearest to

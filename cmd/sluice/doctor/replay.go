@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,21 +25,16 @@ func (s *Redis) nodes(ctx context.Context) (all []node, err error) {
 	if !ok {
 		return []node{{"", newTag()}}, nil
 	}
-	primaries := make(chan string, 1000)
-	err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
-		primaries <- c.Options().Addr
+	var count atomic.Int64
+	err = cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
+		count.Add(1)
 		return nil
 	})
-	close(primaries)
-	wanted := map[string]bool{}
-	for address := range primaries {
-		wanted[address] = true
-	}
-	for tries := 100 * len(wanted); err == nil && len(wanted) > 0 && tries > 0; tries-- {
+	for tries := 100 * int(count.Load()); err == nil && len(all) < int(count.Load()) && tries > 0; tries-- {
 		tag := newTag()
 		var primary *redis.Client
-		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil && wanted[primary.Options().Addr] {
-			delete(wanted, primary.Options().Addr)
+		if primary, err = cluster.MasterForKey(ctx, s.key(tag, "")); err == nil &&
+			!slices.ContainsFunc(all, func(n node) bool { return n.address == primary.Options().Addr }) {
 			all = append(all, node{primary.Options().Addr, tag})
 		}
 	}

@@ -15,11 +15,10 @@ import (
 
 // why says what keeps a rule from applying. It asks the plugin's own rules about
 // parts of this one.
-func why(c *config.Rule, req *Request) (string, error) {
-	p := prober{req: req}
-	if !p.applies(config.Rule{Match: c.Match}) {
+func why(c *config.Rule, req *Request) string {
+	if !req.meets(config.Rule{Match: c.Match}) {
 		for _, part := range parts(&c.Match) {
-			if !p.applies(config.Rule{Match: part.match}) {
+			if !req.meets(config.Rule{Match: part.match}) {
 				because, method := "match."+part.name+" does not hold", req.headers[0][1]
 				switch {
 				case part.match.Not != nil:
@@ -27,42 +26,42 @@ func why(c *config.Rule, req *Request) (string, error) {
 				case part.name == "methods" && method == "QUERY" && slices.Contains(part.match.Methods, "GET"):
 					because += ": QUERY reads as GET does, and is a method of its own (list both)"
 				}
-				return because + req.valueless(), p.err
+				return because + req.valueless()
 			}
 		}
-		return "its match does not hold", p.err
+		return "its match does not hold"
 	}
 	if c.Exempt {
 		path, _, _ := strings.Cut(req.headers[1][1], "?") // as rule.Matcher looks at it before it exempts a request
 		if strings.ContainsFunc(shown.Unescape(path, 0), func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return "the path holds a control character, or an escape of one: no such request is exempt", p.err
+			return "the path holds a control character, or an escape of one: no such request is exempt"
 		}
-		if unknown := p.unknown(&c.Match); unknown != "" {
-			return "it is not sure that its match holds for the upstream, too: " + unknown, p.err
+		if unknown := req.unknown(&c.Match); unknown != "" {
+			return "it is not sure that its match holds for the upstream, too: " + unknown
 		}
 		return "it is not sure that its match holds for the upstream, too: an exempt rule takes only a path as Sluice " +
-			"normalises it, a method in upper case, and one value of a header, a query parameter or a cookie", p.err
+			"normalises it, a method in upper case, and one value of a header, a query parameter or a cookie"
 	}
 	for i := range c.Key {
-		if !p.applies(config.Rule{Key: c.Key[i : i+1]}) {
-			return fmt.Sprintf("key[%d] is absent: %s%s", i, sourceOf(&c.Key[i]), req.valueless()), p.err
+		if !req.meets(config.Rule{Key: c.Key[i : i+1]}) {
+			return fmt.Sprintf("key[%d] is absent: %s%s", i, sourceOf(&c.Key[i]), req.valueless())
 		}
 	}
 	if c.Tiers != nil {
-		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source) + req.valueless(), p.err
+		return "limits_by has no tier for it, and no default: " + sourceOf(&c.Tiers.Source) + req.valueless()
 	}
-	return "it does not apply", p.err
+	return "it does not apply"
 }
 
 // unknown names a value that a match, or its not, compares and that is unknown: "" if there is none.
-func (p *prober) unknown(m *config.Match) string {
+func (r *Request) unknown(m *config.Match) string {
 	for _, source := range []config.Source{config.FromQuery, config.FromCookie, config.FromHeader} {
 		for _, named := range m.Named(source) {
 			if named.Match.Op == config.Present {
 				continue
 			}
 			component := config.Component{Source: source, Name: named.Name}
-			for _, a := range p.apply(config.Rule{Key: []config.Component{component}}) {
+			for _, a := range r.probe(config.Rule{Key: []config.Component{component}}) {
 				if _, value, _ := strings.Cut(string(a.Tag), "|"); marks[value] != "" {
 					return Describe(&component) + " " + marks[value]
 				}
@@ -70,17 +69,11 @@ func (p *prober) unknown(m *config.Match) string {
 		}
 	}
 	for i := range m.Not {
-		if unknown := p.unknown(&m.Not[i]); unknown != "" {
+		if unknown := r.unknown(&m.Not[i]); unknown != "" {
 			return unknown
 		}
 	}
 	return ""
-}
-
-// prober asks whether rules would apply to a request. It keeps the first error.
-type prober struct {
-	req *Request
-	err error
 }
 
 // Probe is a configuration of one rule, with the least that a rule has besides what r has.
@@ -93,19 +86,18 @@ func Probe(r config.Rule) *config.Config {
 	return &config.Config{Rules: []config.Rule{r}}
 }
 
-func (p *prober) applies(r config.Rule) bool { return len(p.apply(r)) > 0 }
+// meets reports whether a rule would apply to the request.
+func (r *Request) meets(c config.Rule) bool { return len(r.probe(c)) > 0 }
 
-func (p *prober) apply(r config.Rule) []rule.Applied {
-	set, err := rule.Compile(Probe(r), p.req.expressions)
+// probe applies a part of a rule that has been compiled, so that it compiles again.
+func (r *Request) probe(c config.Rule) []rule.Applied {
+	set, err := rule.Compile(Probe(c), r.expressions)
 	if err != nil {
-		if p.err == nil {
-			p.err = err
-		}
 		return nil
 	}
 	var m rule.Matcher
-	p.req.failed = nil
-	applied, _, _ := set.Apply(p.req, &m)
+	r.failed = nil
+	applied, _, _ := set.Apply(r, &m)
 	return applied
 }
 

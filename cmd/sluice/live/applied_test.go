@@ -38,7 +38,9 @@ func TestValuesThatNobodyHas(t *testing.T) {
 		{bearer, "Bearer tok", "", `"Bearer tok" is no token, so that nobody has it (want the token alone`},
 		{bearer, "tok,en", "", `"tok,en" is no token`},
 	} {
-		id, err := Of(keyed(t, c.key), "r", "", []string{c.value})
+		tagger, err := NewTagger(keyed(t, c.key), "r")
+		testenv.OK(t, err)
+		id, err := tagger.Identity("", nil, []string{c.value})
 		if c.err != "" {
 			testenv.Same(t, c.value+": that it is refused", err != nil && strings.Contains(err.Error(), c.err), true)
 			continue

@@ -2,7 +2,7 @@ package live
 
 import (
 	"context"
-	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +22,9 @@ func TestReadCalendar(t *testing.T) {
 		{"algorithm": "fixed_window", "limit": 100, "window": "year", "timezone": "Asia/Tokyo", "starts": "03-17"},
 		{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
 	testenv.OK(t, err)
-	id, err := Of(cfg, "r", "", nil)
+	tagger, err := NewTagger(cfg, "r")
+	testenv.OK(t, err)
+	id, err := tagger.Identity("", nil, nil)
 	testenv.OK(t, err)
 	now := time.Now()
 	b := id.Sets[0].Calendars[0].Around(now.UnixMicro())
@@ -44,8 +46,8 @@ func TestReadCalendar(t *testing.T) {
 	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
 		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
 	}
-	_, err = client.readAt(ctx, []*Identity{id}, 1e15)
-	if other := (*otherTime)(nil); !errors.As(err, &other) || other.redisMicros < now.UnixMicro()-60e6 {
+	client.ahead = -10 * 365 * 24 * time.Hour
+	if _, err = client.read(ctx, id); err == nil || !strings.HasPrefix(err.Error(), "the time in Redis is ") {
 		t.Errorf("with the windows of another time: %v", err)
 	}
 }

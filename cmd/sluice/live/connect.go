@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -72,12 +73,17 @@ func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limite
 	if f.Cluster {
 		client = redis.NewClusterClient(settings.Cluster())
 	}
-	if err := client.Time(ctx).Err(); err != nil {
+	now, err := client.Time(ctx).Result()
+	if err != nil {
 		client.Close()
 		return nil, console.Redis(f.Explain(err))
 	}
+	f.ahead = time.Until(now)
 	return client, nil
 }
+
+// nowMicros is the time of Redis, which may be far from this machine's.
+func (f *Flags) nowMicros() int64 { return time.Now().Add(f.ahead).UnixMicro() }
 
 // silent are signs that the server said nothing that makes sense.
 var silent = []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"}

@@ -77,15 +77,9 @@ func lineOf(fields []string) (l ContractLine, err error) {
 	return l, nil
 }
 
-// Contract is one identity's setting in a file.
-type Contract struct {
-	Rule string
-	Setting
-}
-
 // ContractFile is a file of contracts, read for a configuration.
 type ContractFile struct {
-	Contracts []Contract
+	Contracts []Setting
 	Mistakes  []LineMistake // in the order of lines
 
 	limiter *input.Limiter
@@ -138,7 +132,7 @@ func (f *ContractFile) mistake(number int, err error) {
 
 // take takes in one line, or what is wrong with it.
 func (f *ContractFile) take(number int, line ContractLine, err error) {
-	c := Contract{Rule: line.Rule, Setting: Setting{Value: line.Setting}}
+	c := Setting{Rule: line.Rule, Value: line.Setting}
 	if err == nil {
 		err = f.fill(&c, &line)
 	}
@@ -154,7 +148,7 @@ func (f *ContractFile) take(number int, line ContractLine, err error) {
 }
 
 // fill finds the identity of a line, and how long its contract holds.
-func (f *ContractFile) fill(c *Contract, line *ContractLine) (err error) {
+func (f *ContractFile) fill(c *Setting, line *ContractLine) (err error) {
 	if line.For != "" {
 		if c.Life, err = duration.Parse(line.For); err != nil {
 			return fmt.Errorf("for: %w", err)
@@ -195,7 +189,7 @@ func (o *Contracts) Flag(f *pflag.FlagSet) {
 }
 
 // Read reads the file for a configuration; there are no contracts without one.
-func (o *Contracts) Read(c *console.Console, l *input.Limiter) ([]Contract, error) {
+func (o *Contracts) Read(c *console.Console, l *input.Limiter) ([]Setting, error) {
 	if o.file == "" {
 		return nil, nil
 	}

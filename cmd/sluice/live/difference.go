@@ -88,7 +88,7 @@ func (s *session) compare(ctx context.Context, file string, prune bool) (*differ
 			d.Changes = append(d.Changes, c)
 		}
 		if !same || wanted.Life > 0 {
-			d.writes = append(d.writes, wanted.Setting)
+			d.writes = append(d.writes, *wanted)
 		}
 	}
 	if !prune {

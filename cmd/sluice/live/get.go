@@ -136,7 +136,7 @@ func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, erro
 	if found != nil && id.Rule.Overrides {
 		id.setting = found.Value
 		if v := override.Parse(found.Value); v.Kind == override.Tier && slices.Contains(id.Tiers(), v.Rest) {
-			id.Sets, id.Costs, id.Sizes = nil, nil, nil
+			id.Costs, id.Sizes = nil, nil
 			if err := id.choose(v.Rest, nil); err != nil {
 				return nil, err
 			}
@@ -147,11 +147,13 @@ func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, erro
 		return nil, err
 	}
 	penalty, err := s.penalty(ctx, id)
-	return &IdentityState{
+	state := &IdentityState{
 		Rule: id.Rule.Name, Tag: string(id.Tag), Override: found, Penalty: penalty,
-		Limits: append([]Status{}, all[id]...), Scanned: id.Scanned, Summary: summary(found, penalty, all[id]),
+		Limits: append([]Status{}, all[id]...), Scanned: id.Scanned,
 		ignored: found != nil && CheckSetting(found.Value, &asked) != nil,
-	}, err
+	}
+	state.Summary = state.summarize()
+	return state, err
 }
 
 // sayTerms prints what an operator has set, and what a penalty counts.
@@ -238,45 +240,70 @@ func (s *session) getPasted(ctx context.Context, pasted string, values []string)
 	return s.getIdentity(ctx, append(names, values...))
 }
 
-// summary says in words when the identity may go again.
-func summary(override *Override, penalty *Penalty, limits []Status) string {
+// summarize says in words when the identity may go again.
+func (s *IdentityState) summarize() string {
 	switch {
-	case override != nil && override.Value == "block":
-		return "It is blocked" + lasting(override) + "."
-	case override != nil && override.Value == "free":
-		return "It is free of limits" + lasting(override) + "."
-	case penalty != nil && penalty.ForMicros > 0:
-		return "Its penalty blocks it for another " + console.Wait(penalty.ForMicros) + "."
-	case len(limits) == 0:
+	case s.Override != nil && s.Override.Value == "block":
+		return "It is blocked" + lasting(s.Override) + "."
+	case s.Override != nil && s.Override.Value == "free":
+		return "It is free of limits" + lasting(s.Override) + "."
+	case s.Penalty != nil && s.Penalty.ForMicros > 0:
+		return "Its penalty blocks it for another " + console.Wait(s.Penalty.ForMicros) + "."
+	case len(s.Limits) == 0:
 		return "It has no limits."
-	}
-	if slices.ContainsFunc(limits, func(l Status) bool { return l.Tier != limits[0].Tier }) {
+	case slices.ContainsFunc(s.Limits, func(l Status) bool { return l.Tier != s.Limits[0].Tier }):
 		return "Which limits apply depends on its tier: --tier."
 	}
-	for _, l := range limits {
-		if l.RetryMicros < 0 {
-			return fmt.Sprintf("It may never go: %q admits nothing.", l.Name)
-		}
+	never, slot, longest := s.waits()
+	in := ""
+	if longest != nil {
+		in = fmt.Sprintf("in %s, when %q has room", console.Wait(longest.RetryMicros), longest.Name)
 	}
-	longest, slots := Status{}, ""
-	for _, l := range limits {
-		switch {
-		case l.RetryMicros > 0 && l.Window == "":
-			slots = l.Name
-		case l.RetryMicros > longest.RetryMicros:
-			longest = l
-		}
-	}
-	in := fmt.Sprintf("in %s, when %q has room", console.Wait(longest.RetryMicros), longest.Name)
 	switch {
-	case slots != "" && longest.RetryMicros > 0:
-		return fmt.Sprintf("It may go again %s, if one of its requests has ended by then: %q has no slot.", in, slots)
-	case slots != "":
-		return fmt.Sprintf("It may go again when one of its requests has ended: %q has no slot.", slots)
-	case longest.RetryMicros > 0:
+	case never != nil:
+		return fmt.Sprintf("It may never go: %q admits nothing.", never.Name)
+	case slot != nil && in != "":
+		return fmt.Sprintf("It may go again %s, if one of its requests has ended by then: %q has no slot.", in, slot.Name)
+	case slot != nil:
+		return fmt.Sprintf("It may go again when one of its requests has ended: %q has no slot.", slot.Name)
+	case in != "":
 		return "It may go again " + in + "."
 	}
 	return "It may go now."
+}
+
+// waits are the limits that reject a request now, nil where none does: one that admits nothing, one whose slots are
+// taken until a request ends, and the one that takes longest.
+func (s *IdentityState) waits() (never, slot, longest *Status) {
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		switch {
+		case l.Guarantee || l.Pool && s.guaranteed(l) || l.RetryMicros == 0:
+		case l.RetryMicros < 0:
+			never = cmp.Or(never, l)
+		case l.Window == "":
+			slot = cmp.Or(slot, l)
+		case longest == nil || l.RetryMicros > longest.RetryMicros:
+			longest = l
+		}
+	}
+	return never, slot, longest
+}
+
+// guaranteed reports whether a guarantee admits what its pool refuses, and gives the pool's status the
+// shorter wait of the two otherwise.
+func (s *IdentityState) guaranteed(pool *Status) bool {
+	for i := range s.Limits {
+		g := &s.Limits[i]
+		switch {
+		case !g.Guarantee || g.Tier != pool.Tier:
+		case g.RetryMicros == 0:
+			return true
+		case g.RetryMicros > 0 && (pool.RetryMicros < 0 || g.RetryMicros < pool.RetryMicros) && pool.RetryMicros != 0:
+			pool.RetryMicros = g.RetryMicros
+		}
+	}
+	return false
 }
 
 func lasting(o *Override) string {

@@ -38,21 +38,6 @@ func (id *Identity) Tiers() []string {
 	return id.Rule.Tiers.Names()
 }
 
-// find is a rule of a configuration, whatever its mode.
-func find(cfg *config.Config, name string) (*config.Rule, error) {
-	var names []string
-	for i := range cfg.Rules {
-		switch r := &cfg.Rules[i]; {
-		case r.Exempt:
-		case r.Name == name:
-			return r, nil
-		default:
-			names = append(names, r.Name)
-		}
-	}
-	return nil, fmt.Errorf("no rule %q (want one of %s)", name, shown.Quoted(names))
-}
-
 // Applied is the identity of a request that a rule applies to. It keeps nothing of applied.
 func Applied(c *config.Rule, applied *rule.Applied) *Identity {
 	id := &Identity{
@@ -65,32 +50,6 @@ func Applied(c *config.Rule, applied *rule.Applied) *Identity {
 	return id
 }
 
-// Of is the identity that the values of a rule's key make, in order; constants have
-// none. tier chooses one of limits_by; empty: the one that the values choose, or
-// all.
-func Of(cfg *config.Config, name, tier string, values []string) (*Identity, error) {
-	t, err := NewTagger(cfg, name)
-	if err != nil {
-		return nil, err
-	}
-	tag, req, err := t.Tag(values)
-	if err != nil {
-		return nil, err
-	}
-	id := &Identity{Rule: t.Rule, Tag: tag}
-	return id, id.choose(tier, req)
-}
-
-// Tagged is the identity as Redis' keys, logs and top show it, escaped or hashed.
-func Tagged(cfg *config.Config, name, tier, identity string) (*Identity, error) {
-	r, err := find(cfg, name)
-	if err != nil {
-		return nil, err
-	}
-	id := &Identity{Rule: r, Tag: []byte(rule.TagPrefix(r.Name) + identity)}
-	return id, id.choose(tier, nil)
-}
-
 // choose finds the limits: the tier's that is named, that the request has, or all.
 func (id *Identity) choose(tier string, req *explain.Request) error {
 	alone := *id.Rule // in a configuration of its own, where it applies to everything
@@ -100,6 +59,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 		return err
 	}
 	tiers := id.Rule.Tiers
+	id.Sets = nil
 	if tiers == nil {
 		if tier != "" {
 			return fmt.Errorf("rule %q has no tiers: leave out --tier", id.Rule.Name)
@@ -148,18 +108,24 @@ type Tagger struct {
 	matcher rule.Matcher
 }
 
-// NewTagger prepares a rule.
+// NewTagger prepares the rule of a name, whatever its mode.
 func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
-	r, err := find(cfg, name)
-	if err != nil {
-		return nil, err
+	var names []string
+	for i := range cfg.Rules {
+		switch r := &cfg.Rules[i]; {
+		case r.Exempt:
+		case r.Name == name:
+			t, err := tagger(r, cfg.HashSecret)
+			if err != nil {
+				return nil, err
+			}
+			t.Any = &Identity{Rule: r}
+			return t, t.Any.choose("", nil)
+		default:
+			names = append(names, r.Name)
+		}
 	}
-	t, err := tagger(r, cfg.HashSecret)
-	if err != nil {
-		return nil, err
-	}
-	t.Any = &Identity{Rule: r}
-	return t, t.Any.choose("", nil)
+	return nil, fmt.Errorf("no rule %q (want one of %s)", name, shown.Quoted(names))
 }
 
 // tagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
@@ -181,6 +147,20 @@ func (t *Tagger) Tag(values []string) (tag []byte, req *explain.Request, err err
 		return nil, nil, fmt.Errorf("these values make no %s (want %s)", t.makes, wanted(valued(t.Rule.Key)))
 	}
 	return applied[0].Tag, req, nil
+}
+
+// Identity is the identity as Redis' keys, logs and top show it, escaped or hashed; nil: the one that the values
+// of the key make, in order; constants have none. tier chooses one of limits_by; empty: the one that the values
+// choose, or all.
+func (t *Tagger) Identity(tier string, shown *string, values []string) (id *Identity, err error) {
+	id = &Identity{Rule: t.Rule}
+	var req *explain.Request
+	if shown != nil {
+		id.Tag = t.TagOf(*shown)
+	} else if id.Tag, req, err = t.Tag(values); err != nil {
+		return nil, err
+	}
+	return id, id.choose(tier, req)
 }
 
 // TagOf is the tag of an identity as Redis' keys show it.

@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
-	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 )
 
 // Commands are the commands that ask Redis.
@@ -47,7 +46,8 @@ type Flags struct {
 	PasswordEnv string
 	Prefix      string // of all keys, once it is connected
 
-	ca, serverName string // "": the system's authorities, the address' host
+	ahead          time.Duration // of Redis' clock, once it is connected
+	ca, serverName string        // "": the system's authorities, the address' host
 	user, password string
 	step           int64         // keys in a step of SCAN
 	pause          time.Duration // between its steps
@@ -171,14 +171,16 @@ func (s *session) target(args []string) (id *Identity, err error) {
 	case s.identity == nil && slices.Contains(args[1:], ""):
 		return nil, console.Usage("a value is empty, as of a variable that is not set (want --identity, if that is meant)")
 	case s.identity == nil:
-		if err := s.limiter.TakeHashSecret(s.Console); err != nil {
-			return nil, err
-		}
-		id, err = Of(s.limiter.Config, args[0], tier, args[1:])
+		err = s.limiter.TakeHashSecret(s.Console)
 	case len(args) > 1:
-		return nil, console.Usage("--identity stands in place of the values")
-	default:
-		id, err = Tagged(s.limiter.Config, args[0], tier, shown.Identity(*s.identity))
+		err = console.Usage("--identity stands in place of the values")
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewTagger(s.limiter.Config, args[0])
+	if err == nil {
+		id, err = t.Identity(tier, s.identity, args[1:])
 	}
 	if err != nil {
 		return nil, console.Usage("%w", err)

@@ -103,7 +103,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
 		name := strings.Join(args, "")
 		if len(args) > 0 {
-			if _, err := Tagged(s.limiter.Config, name, "", ""); err != nil {
+			if _, err := NewTagger(s.limiter.Config, name); err != nil {
 				return console.Usage("%w", err)
 			}
 		}
@@ -111,6 +111,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		if err != nil {
 			return err
 		}
+		var t *Tagger
 		rows := [][]string{{"RULE", "IDENTITY", "OVERRIDE", "FOR ANOTHER", "REASON"}}
 		for i := range all {
 			o := &all[i]
@@ -119,8 +120,10 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 				left = console.Wait(o.ForMicros)
 			}
 			if o.Rule != "" {
-				id, err := Tagged(s.limiter.Config, o.Rule, "", o.Identity)
-				valid = err == nil && CheckSetting(o.Value, id) == nil
+				if t == nil || t.Rule.Name != o.Rule {
+					t, err = NewTagger(s.limiter.Config, o.Rule)
+				}
+				valid = err == nil && CheckSetting(o.Value, t.Any) == nil
 			}
 			if !valid {
 				value += " (not valid)"

@@ -68,6 +68,7 @@ func (s *session) overridesAt(ctx context.Context, names []string) (all []*Overr
 
 // Setting is an override that an identity is to have.
 type Setting struct {
+	Rule   string
 	Tag    string
 	Value  string // "": none
 	Reason string
@@ -234,17 +235,20 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 	}
 	command.Flags().IntVar(&count, "count", count, "how many identities to show")
 	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
-		some, err := Tagged(s.limiter.Config, args[0], s.tier, "")
+		t, err := NewTagger(s.limiter.Config, args[0])
+		if err == nil {
+			err = t.Any.choose(s.tier, nil)
+		}
 		if err != nil {
 			return console.Usage("%w", err)
 		}
-		best, prefix, seen := []Top{}, string(some.Tag), map[string]bool{}
+		best, prefix, seen := []Top{}, t.prefix, map[string]bool{}
 		err = s.eachKey(ctx, escapeGlob(s.Prefix+":{"+prefix)+"*", func(names []string) error {
 			var ids []*Identity
 			for _, name := range names {
 				if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
 					seen[identity] = true
-					id := &Identity{Rule: some.Rule, Tag: []byte(prefix + identity), Sets: some.Sets, Values: rule.Values{}}
+					id := &Identity{Rule: t.Rule, Tag: []byte(prefix + identity), Sets: t.Any.Sets, Values: rule.Values{}}
 					ids = append(ids, id)
 				}
 			}

@@ -47,18 +47,8 @@ func (s *session) key(tag []byte, suffix string) string {
 	return string(wire.AppendKey(nil, s.Prefix, tag, suffix))
 }
 
-// read asks for the state of identities, a status for each limit that may apply, in one round trip, or in
-// two where Redis' clock is far from this machine's.
+// read asks for the state of identities, a status for each limit that may apply, in one round trip.
 func (s *session) read(ctx context.Context, ids ...*Identity) (map[*Identity][]Status, error) {
-	all, err := s.readAt(ctx, ids, time.Now().UnixMicro())
-	if other := (*otherTime)(nil); errors.As(err, &other) {
-		return s.readAt(ctx, ids, other.redisMicros)
-	}
-	return all, err
-}
-
-// readAt does so with the calendar windows around a time.
-func (s *session) readAt(ctx context.Context, ids []*Identity, micros int64) (map[*Identity][]Status, error) {
 	var sent []*question
 	for _, id := range ids {
 		for _, set := range id.Sets {
@@ -67,7 +57,7 @@ func (s *session) readAt(ctx context.Context, ids []*Identity, micros int64) (ma
 				return nil, err
 			}
 			for some := range slices.Chunk(counters, algo.MaxLimits-1) { // and never
-				q, err := newQuestion(id, set, some, micros)
+				q, err := newQuestion(id, set, some, s.nowMicros())
 				if err != nil {
 					return nil, err
 				}
@@ -148,11 +138,7 @@ func (s *session) penalty(ctx context.Context, id *Identity) (*Penalty, error) {
 	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") { // as the plugin takes it
 		return &Penalty{After: p.After}, nil
 	}
-	var now time.Time
-	if err == nil {
-		now, err = s.redis.Time(ctx).Result()
-	}
-	state, at := algo.ReadPenaltyState(text), now.UnixMicro()
+	state, at := algo.ReadPenaltyState(text), s.nowMicros()
 	return &Penalty{Strikes: p.Strikes(state, at), After: p.After, ForMicros: p.LeftMicros(state, at)}, err
 }
 
@@ -234,7 +220,8 @@ func (q *question) read(s *session) ([]Status, error) {
 		at, _, err = q.plan.ParseReply(values, decisions)
 	}
 	if errors.Is(err, algo.ErrOtherTime) {
-		return nil, &otherTime{at}
+		return nil, fmt.Errorf("the time in Redis is %s, and was another one",
+			time.UnixMicro(at).UTC().Format(time.RFC3339))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not what the script answers: %v", q.reply.Val())
@@ -263,12 +250,4 @@ func timeOf(micros int64) *time.Time {
 	}
 	t := time.UnixMicro(micros).UTC()
 	return &t
-}
-
-// otherTime says that Redis' clock is far from this machine's.
-type otherTime struct{ redisMicros int64 }
-
-func (e *otherTime) Error() string {
-	return fmt.Sprintf("the time in Redis is %s, and then another one",
-		time.UnixMicro(e.redisMicros).UTC().Format(time.RFC3339))
 }

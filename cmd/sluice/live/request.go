@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -100,33 +101,13 @@ func (r *ruleState) decide() {
 		r.rejects, r.rejectMicros = true, r.Penalty.ForMicros
 		return
 	}
-	for i := range r.Limits {
-		l := &r.Limits[i]
-		switch {
-		case l.Guarantee || l.Pool && r.guaranteed(l):
-		case l.RetryMicros == 0 || r.rejects && r.rejectMicros < 0:
-		case l.RetryMicros < 0 || l.Window == "": // a slot is free when a request ends
-			r.rejects, r.by, r.rejectMicros = true, l.Name, -1
-		case l.RetryMicros > r.rejectMicros:
-			r.rejects, r.by, r.rejectMicros = true, l.Name, l.RetryMicros
+	never, slot, longest := r.waits()
+	if by := cmp.Or(never, slot, longest); by != nil {
+		r.rejects, r.by, r.rejectMicros = true, by.Name, -1
+		if by == longest {
+			r.rejectMicros = by.RetryMicros
 		}
 	}
-}
-
-// guaranteed reports whether a guarantee admits what its pool refuses, and gives the pool's status the
-// shorter wait of the two otherwise.
-func (s *IdentityState) guaranteed(pool *Status) bool {
-	for i := range s.Limits {
-		g := &s.Limits[i]
-		switch {
-		case !g.Guarantee || g.Tier != pool.Tier:
-		case g.RetryMicros == 0:
-			return true
-		case g.RetryMicros > 0 && (pool.RetryMicros < 0 || g.RetryMicros < pool.RetryMicros) && pool.RetryMicros != 0:
-			pool.RetryMicros = g.RetryMicros
-		}
-	}
-	return false
 }
 
 // rejected names the rule, what of it rejects, and how long.

@@ -68,7 +68,7 @@ func (s *simulation) suggest(c *console.Console, q *simulate.Question, key strin
 		return err
 	}
 	name := q.Rule
-	if _, err := live.Tagged(l.Config, name, "", ""); err != nil {
+	if _, err := live.NewTagger(l.Config, name); err != nil {
 		return console.Usage("%w", err)
 	}
 	if key != "" {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -123,18 +122,15 @@ func (l *Log) next() *request {
 func (l *Log) parse(line []byte) (time.Time, *request, error) {
 	fields := map[string]string{}
 	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
-		var values map[string]any
-		if err := json.Unmarshal(line, &values); err != nil {
-			return time.Time{}, nil, err
+		if !gjson.ValidBytes(line) {
+			return time.Time{}, nil, errors.New("not JSON")
 		}
-		for name, value := range values {
-			switch value := value.(type) {
-			case string:
-				fields[name] = value
-			case float64:
-				fields[name] = strconv.FormatFloat(value, 'f', -1, 64)
+		gjson.ParseBytes(line).ForEach(func(name, value gjson.Result) bool {
+			if value.Type == gjson.String || value.Type == gjson.Number {
+				fields[name.Str] = value.String()
 			}
-		}
+			return true
+		})
 	} else {
 		found := logLine.FindStringSubmatch(string(line))
 		if found == nil {

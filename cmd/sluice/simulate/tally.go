@@ -145,36 +145,29 @@ func (t *tally) logged(line string) {
 	t.lines[line]++
 }
 
-// recorder counts for one worker.
-type recorder struct {
-	*worker
-
-	breaker redis.BreakerState
-}
-
 // Count implements decide.Recorder.
-func (r *recorder) Count(e metric.Event, n int64) { r.world.tally.events[e] += n }
+func (k *worker) Count(e metric.Event, n int64) { k.world.tally.events[e] += n }
 
 // RequestFailed implements decide.Recorder.
-func (r *recorder) RequestFailed(redis.Cause) { r.world.server.Failures++ }
+func (k *worker) RequestFailed(redis.Cause) { k.world.server.Failures++ }
 
 // OverrideIgnored implements decide.Recorder.
-func (r *recorder) OverrideIgnored([]byte) {}
+func (k *worker) OverrideIgnored([]byte) {}
 
 // RoundTrip implements decide.Recorder.
-func (r *recorder) RoundTrip(int64) {}
+func (k *worker) RoundTrip(int64) {}
 
 // BreakerChanged implements decide.Recorder.
-func (r *recorder) BreakerChanged(state redis.BreakerState) {
-	if r.breaker == redis.Closed && state == redis.Open {
-		r.world.tally.events[metric.BreakerOpened]++
+func (k *worker) BreakerChanged(state redis.BreakerState) {
+	if k.breaker == redis.Closed && state == redis.Open {
+		k.world.tally.events[metric.BreakerOpened]++
 	}
-	r.breaker = state
+	k.breaker = state
 }
 
 // Concluded implements decide.Recorder.
-func (r *recorder) Concluded(q *decide.Question, v decide.Verdict) {
-	r.world.concluded(r.waiting[q.ContextID], q, v)
+func (k *worker) Concluded(q *decide.Question, v decide.Verdict) {
+	k.world.concluded(k.waiting[q.ContextID], q, v)
 }
 
 // percentile is the p-th percentile of the waits, in us.

@@ -23,6 +23,7 @@ type worker struct {
 	begun   uint32
 	waiting map[uint32]*request // by the contexts of their questions
 	over    []*request          // that were let go or answered in this callback
+	breaker redis.BreakerState
 }
 
 func newWorker(w *World, index int, shared local.SharedData) *worker {
@@ -32,7 +33,7 @@ func newWorker(w *World, index int, shared local.SharedData) *worker {
 	if w.cfg.UsesEmbeddedStore() {
 		embedded = local.New(shared, chance, "")
 	}
-	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, &recorder{worker: k}, chance)
+	k.decides = decide.NewWorker(w.cfg, w.rules, embedded, k, k, chance)
 	if w.cfg.Redis != nil {
 		k.decides.Connect(k, redis.Options{
 			KeyPrefix:     w.cfg.Redis.KeyPrefix,

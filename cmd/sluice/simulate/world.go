@@ -28,7 +28,7 @@ type Options struct {
 	Hangs           []Period // Redis takes commands and answers nothing
 	Loses           bool     // what is away comes back empty
 	Seed            uint64
-	Contracts       []live.Contract // in force from the beginning
+	Contracts       []live.Setting // in force from the beginning
 	// Expressions are those that the rules were compiled with; nil: none has a value.
 	Expressions *explain.Expressions
 	// Refused is told of each request of a log, by its place in it, that a rule has refused, and

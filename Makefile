@@ -180,12 +180,17 @@ mutants: ## break the plugin in one way after the other: make simulate must noti
 	@tools/mutants.sh
 
 # These modules are checked here alone, as that takes what compiles and downloads for minutes.
-# Go's cache of test results would not notice a change of deploy/ or of the plugin.
+# Go's cache of test results would not notice a change of deploy/ or of the plugin. Two at once, since
+# Envoy Gateway's tests run one after another and wait, and linking a control plane takes one processor.
+mesh_modules := mesh/istio mesh/envoygateway mesh/render mesh/meshtest tools/image
+
 .PHONY: test-mesh
 test-mesh: build tools linters ## test deploy/istio and deploy/envoy-gateway on their control planes (the first time for minutes)
-	for module in tools/image mesh/*; do \
-		(cd $$module && go mod tidy -diff && go vet ./... && staticcheck ./... && go test -count 1 ./...); \
-	done
+	@$(MAKE) --no-print-directory -j2 -Otarget $(mesh_modules)
+
+.PHONY: $(mesh_modules)
+$(mesh_modules):
+	cd $@ && go mod tidy -diff && go vet ./... && staticcheck ./... && go test -count 1 ./...
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (30s)

@@ -25,6 +25,16 @@ func (g *aiGateway) post(ctx context.Context, key, path, body string) (*http.Res
 	return http.DefaultClient.Do(req)
 }
 
+// answered is post until the answer has ended, be it cut off. It returns the answer's status.
+func (g *aiGateway) answered(t *testing.T, key, path, body string) (status int) {
+	t.Helper()
+	resp, err := g.post(ctx, key, path, body)
+	testenv.OK(t, err)
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
 // TestAIAbsurdUsage: whatever a provider says of its tokens that is not a number of them, the answer
 // is worth the limit.
 func TestAIAbsurdUsage(t *testing.T) {
@@ -41,15 +51,12 @@ func TestAIAbsurdUsage(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for i, usage := range usages {
 			before := g.tokens(t)
-			resp, err := g.post(ctx, fmt.Sprintf("%v-%d", stream, i), "/v1/chat/completions", fmt.Sprintf(
+			status := g.answered(t, fmt.Sprintf("%v-%d", stream, i), "/v1/chat/completions", fmt.Sprintf(
 				`{"model": "gpt-test", "max_tokens": 1000, "stream": %v, "stream_options": {"include_usage": true},
 					"messages": [{"role": "user", "content": %q}]}`,
 				stream, "usage="+usage,
 			))
-			testenv.OK(t, err)
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			testenv.Same(t, usage+": status", resp.StatusCode, http.StatusOK)
+			testenv.Same(t, usage+": status", status, http.StatusOK)
 			g.awaitSettlements(t)
 			testenv.Same(t, fmt.Sprintf("stream %v, usage %s: tokens", stream, usage), g.tokens(t)-before-lastWorth, limit)
 		}
@@ -115,11 +122,7 @@ func TestAIOtherRequests(t *testing.T) {
 	for _, path := range []string{
 		"/v1/embeddings", "/v1/completions", "/v1/chat/completions/", "/V1/Chat/Completions", "/chat/completions",
 	} {
-		resp, err := g.post(ctx, "key", path, body)
-		testenv.OK(t, err)
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		testenv.Same(t, path+": status", resp.StatusCode, http.StatusNotFound)
+		testenv.Same(t, path+": status", g.answered(t, "key", path, body), http.StatusNotFound)
 	}
 	testenv.Same(t, "requests of the provider", g.upstream.Count(), 0)
 	resp, err := http.Get(g.url + "/v1/models")
@@ -259,15 +262,10 @@ func TestAIAbsurdReservation(t *testing.T) {
 		{members: `"n": 128`, status: http.StatusTooManyRequests},
 	} {
 		before := g.tokens(t)
-		resp, err := g.post(ctx, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
+		status := g.answered(t, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
 			`{"model": "gpt-test", %s, "messages": [{"role": "user", "content": "usage=null"}]}`, tc.members,
 		))
-		testenv.OK(t, err)
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if want := max(tc.status, http.StatusOK); resp.StatusCode != want {
-			t.Errorf("%s: status %d, want %d", tc.members, resp.StatusCode, want)
-		}
+		testenv.Same(t, tc.members+": status", status, max(tc.status, http.StatusOK))
 		got, least, most := g.tokens(t)-before, tc.output, min(tc.output+prompt, limit)
 		if tc.output == 0 {
 			most = 0

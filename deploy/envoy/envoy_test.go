@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/process"
+	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -157,35 +158,34 @@ func setEndpoint(c *envoyconf.Config, cluster string, index, port int) {
 
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	start(t, "embedded.yaml", nil, func(*envoyconf.Config) {}).limits("/", "20")
+	g, watched := startWatched(t, "embedded.yaml", nil, func(*envoyconf.Config) {})
+	g.limits("/", "20")
+	watched.data(promtest.OfRedis).ExpectLabels("per-key", "an-hour")
 }
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	g := start(t, "redis.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	g, watched := startWatched(t, "redis.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	g.limits("/", "20")
 	counted(t, server.Client())
 	if status, limit := g.get("/healthz"); status != http.StatusOK || limit != "" {
 		t.Errorf("exempt path: status %d, limit %q; want 200 and none", status, limit)
 	}
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
 }
 
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3).Nodes
-	g := start(t, "redis-cluster.yaml", nil, clusterOf(nodes))
-	g.limits("/", "20")
-	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
-}
-
-// clusterOf names the nodes of a Redis Cluster.
-func clusterOf(nodes []*redistest.Server) func(*envoyconf.Config) {
-	return func(c *envoyconf.Config) {
+	g, watched := startWatched(t, "redis-cluster.yaml", nil, func(c *envoyconf.Config) {
 		for i, node := range nodes {
 			setEndpoint(c, "redis_nodes", i, node.Port)
 		}
-	}
+	})
+	g.limits("/", "20")
+	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
 }
 
 // TestPerRoute: routes without limits, with a filter of their own, and with a
@@ -193,7 +193,7 @@ func clusterOf(nodes []*redistest.Server) func(*envoyconf.Config) {
 func TestPerRoute(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	g := start(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	g, watched := startWatched(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	for _, route := range []struct{ path, limit string }{
 		{"/static/a", ""},
 		{"/login", "5"},
@@ -212,4 +212,5 @@ func TestPerRoute(t *testing.T) {
 	g.limits("/reports/a", "2")
 	g.limits("/a", "20")
 	counted(t, server.Client())
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
 }

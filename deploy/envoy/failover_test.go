@@ -15,7 +15,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(primary.Port))
-	g := start(t, "failover.yaml", nil, func(c *envoyconf.Config) {
+	g, watched := startWatched(t, "failover.yaml", nil, func(c *envoyconf.Config) {
 		setEndpoint(c, "redis", 0, replica.Port)
 		setEndpoint(c, "redis", 1, primary.Port)
 	})
@@ -24,6 +24,7 @@ func TestFailover(t *testing.T) {
 		return asked(t, primary)
 	})
 	g.limits("/", "20")
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
 	if asked(t, replica) == nil {
 		t.Error("the replica was asked")
 	}

@@ -3,9 +3,7 @@ package envoy_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
@@ -16,68 +14,47 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// servers start what Redis each file expects, and return how Envoy finds it.
-var servers = map[string]func(*testing.T) func(*envoyconf.Config){
-	"ai.yaml":        oneRedis,
-	"embedded.yaml":  func(*testing.T) func(*envoyconf.Config) { return func(*envoyconf.Config) {} },
-	"per-route.yaml": oneRedis,
-	"redis.yaml":     oneRedis,
-	"tls-acl.yaml": func(t *testing.T) func(*envoyconf.Config) {
-		_, edit := startTLS(t)
-		return edit
-	},
-	"redis-cluster.yaml": func(t *testing.T) func(*envoyconf.Config) {
-		return clusterOf(redistest.StartCluster(t, 3).Nodes)
-	},
-	"failover.yaml": func(t *testing.T) func(*envoyconf.Config) {
-		primary := redistest.Start(t)
-		return func(c *envoyconf.Config) {
-			setEndpoint(c, "redis", 0, primary.Port)
-			setEndpoint(c, "redis", 1, primary.Port)
-		}
-	},
-}
-
-func oneRedis(t *testing.T) func(*envoyconf.Config) {
-	server := redistest.Start(t)
-	return func(c *envoyconf.Config) { c.SetRedis(server.Addr) }
-}
-
-// TestMonitoring: dashboard, alerts and recording rules have data from each file, and
-// without the labels of its stats_config by the relabelling of prometheus.yaml.
-func TestMonitoring(t *testing.T) {
-	t.Parallel()
-	for _, file := range slices.Sorted(maps.Keys(servers)) {
-		t.Run(file, func(t *testing.T) { t.Parallel(); monitor(t, file, true) })
-	}
-	for _, file := range []string{"redis.yaml", "embedded.yaml"} {
-		t.Run(file+" without labels", func(t *testing.T) { t.Parallel(); monitor(t, file, false) })
-	}
-}
-
-func monitor(t *testing.T, file string, labels bool) {
+// startWatched is start, with another listener that has every metric: the tests of the files expect
+// dashboard, alerts and recording rules to have data of it.
+func startWatched(
+	t *testing.T, file string, env []string, edit func(*envoyconf.Config),
+) (g, watched *gateway) {
 	t.Helper()
-	edit := servers[file](t)
-	g := start(t, file, []string{"REDIS_PASSWORD=" + password}, func(c *envoyconf.Config) {
+	port := testenv.FreePort(t)
+	g = start(t, file, env, func(c *envoyconf.Config) {
 		edit(c)
-		c.SetPlugin(everything(t, c.Get(envoyconf.Limiter+"/configuration/value").(string)))
-		if !labels {
-			c.Delete("stats_config")
-		}
+		c.CopyListener("watched", port, everything(t, c.Get(envoyconf.Limiter+"/configuration/value").(string)))
 	})
-	without := promtest.OfRedis
-	if file != "embedded.yaml" {
-		without = nil
-	}
-	p := g.data(without)
-	if labels {
-		p.ExpectLabels("per-key", "an-hour")
-	} else {
-		p.ExpectLabels("per_key", "an_hour") // the name of a metric has no "-"
+	return g, &gateway{g.Process, t, fmt.Sprintf("http://127.0.0.1:%d", port), g.admin}
+}
+
+// TestMonitoringAI is that for ai.yaml.
+func TestMonitoringAI(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, watched := startWatched(t, "ai.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
+}
+
+// TestMonitoringWithoutLabels: without the labels of stats_config, the relabelling of prometheus.yaml makes them.
+func TestMonitoringWithoutLabels(t *testing.T) {
+	t.Parallel()
+	for file, without := range map[string]*regexp.Regexp{"redis.yaml": nil, "embedded.yaml": promtest.OfRedis} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			_, watched := startWatched(t, file, nil, func(c *envoyconf.Config) {
+				if without == nil {
+					c.SetRedis(server.Addr)
+				}
+				c.Delete("stats_config")
+			})
+			watched.data(without).ExpectLabels("per_key", "an_hour") // the name of a metric has no "-"
+		})
 	}
 }
 
-// data expects dashboard, alerts and access log to have data, but for the metrics of
+// data expects dashboard, alerts, recording rules and access log to have data, but for the metrics of
 // without.
 func (g *gateway) data(without *regexp.Regexp) *promtest.Prometheus {
 	g.t.Helper()

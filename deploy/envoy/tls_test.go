@@ -18,30 +18,24 @@ const password = "correct-horse"
 // the file's first lines describe.
 func TestTLSAndACL(t *testing.T) {
 	t.Parallel()
-	server, edit := startTLS(t)
-	g := start(t, "tls-acl.yaml", []string{"REDIS_PASSWORD=" + password}, edit)
-	g.limits("/", "20")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
-	t.Cleanup(func() { client.Close() })
-	counted(t, client)
-}
-
-// startTLS runs a Redis with TLS and the user, and returns how Envoy finds it.
-func startTLS(t *testing.T) (*redistest.Server, func(*envoyconf.Config)) {
-	t.Helper()
 	cert, key := testenv.Certificate(t)
 	port := testenv.FreePort(t)
 	server := redistest.Start(t, append(aclUser(t),
 		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
 		"--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
-	return server, func(c *envoyconf.Config) {
+	g, watched := startWatched(t, "tls-acl.yaml", []string{"REDIS_PASSWORD=" + password}, func(c *envoyconf.Config) {
 		setEndpoint(c, "redis", 0, port)
 		const tls = "static_resources/clusters/redis/transport_socket/typed_config"
 		const validation = tls + "/common_tls_context/validation_context"
 		c.Set(tls+"/sni", testenv.CertificateName)
 		c.Set(validation+"/trusted_ca/filename", cert)
 		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", testenv.CertificateName)
-	}
+	})
+	g.limits("/", "20")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
+	t.Cleanup(func() { client.Close() })
+	counted(t, client)
+	watched.data(nil).ExpectLabels("per-key", "an-hour")
 }
 
 // aclUser is the user of the file's first lines, as arguments of redis-server.

@@ -12,7 +12,17 @@
 //	  return 1
 package main
 
-import "strings"
+import (
+	"os"
+	"strings"
+)
+
+// A call that Envoy does not allow while a guest is initialized.
+func init() {
+	if os.Getenv("INITCALL") != "" {
+		proxySetTickPeriodMilliseconds(1)
+	}
+}
 
 func main() {}
 

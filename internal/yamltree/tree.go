@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Tree is a YAML document that is changed in place. Its methods keep the first error, for Write.
+// Tree is a YAML document that is changed in place. Its methods keep the first error, for Write. Paths are keys
+// and, for elements of lists, names or indexes, with slashes between them.
 type Tree struct {
 	Root  *yaml.Node
 	About string // the comment at the beginning
@@ -55,26 +56,29 @@ func (t *Tree) Fail(format string, args ...any) {
 	}
 }
 
-// At is the node at a path of keys and, for elements of lists, names or indexes. It must be there.
-func (t *Tree) At(path ...string) *yaml.Node {
+// At is the node at a path. It must be there.
+func (t *Tree) At(path string) *yaml.Node {
 	n := t.Root
-	for _, step := range path {
+	for step := range strings.SplitSeq(path, "/") {
 		n = Child(n, step)
 	}
 	if n == nil {
-		t.Fail("the shipped file has no %s", strings.Join(path, "/"))
+		t.Fail("the shipped file has no %s", path)
 		return new(yaml.Node)
 	}
 	return n
 }
 
 // Set replaces the node at a path that must be there, but for its comments.
-func (t *Tree) Set(value *yaml.Node, path ...string) {
-	n := t.At(path...)
+func (t *Tree) Set(path string, value *yaml.Node) {
+	n := t.At(path)
 	head, line, foot := n.HeadComment, n.LineComment, n.FootComment
 	*n = *value
 	n.HeadComment, n.LineComment, n.FootComment = head, line, foot
 }
+
+// SetText is Set with a piece of YAML.
+func (t *Tree) SetText(path, source string) { t.Set(path, t.Fragment(source)) }
 
 // Fragment parses a piece of YAML.
 func (t *Tree) Fragment(source string) *yaml.Node {

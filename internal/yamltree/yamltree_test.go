@@ -33,8 +33,8 @@ func TestRead(t *testing.T) {
 	testenv.Same(t, "kind", yamltree.Text(tree.Root, "kind"), "Thing")
 	testenv.Same(t, "an alias", yamltree.Text(tree.Root, "shared", "alias"), "2")
 	testenv.Same(t, "nothing", yamltree.Text(tree.Root, "shared", "none", "below"), "")
-	testenv.Same(t, "an element by its name", tree.At("list", "second", "port").Value, "2")
-	testenv.Same(t, "an element by its index", tree.At("list", "0", "port").Line, 4)
+	testenv.Same(t, "an element by its name", tree.At("list/second/port").Value, "2")
+	testenv.Same(t, "an element by its index", tree.At("list/0/port").Line, 4)
 	testenv.Same(t, "keys", strings.Join(yamltree.Keys(tree.Root), " "), "kind list shared")
 	testenv.Same(t, "objects", len(yamltree.Objects(tree.Root)), 4)
 	testenv.Same(t, "JSON", string(yamltree.JSON(yamltree.Get(tree.Root, "shared"))),
@@ -49,7 +49,7 @@ func TestChange(t *testing.T) {
 	value := func() *yaml.Node { return tree.Fragment("new") }
 	yamltree.PutBefore(tree.Root, "list", "before", value())
 	yamltree.Put(tree.Root, "last", value())
-	tree.Set(value(), "list", "0", "port")
+	tree.Set("list/0/port", value())
 	testenv.Same(t, "what is there is dropped", yamltree.Drop(tree.Root, "shared"), true)
 	testenv.Same(t, "what is not there", yamltree.Drop(tree.Root, "shared"), false)
 	got, err := yamltree.Write(tree)
@@ -64,7 +64,7 @@ list:
 - {name: second, port: &port 2}
 last: new
 `)
-	tree.At("list", "third")
+	tree.At("list/third")
 	tree.At("another")
 	_, err = yamltree.Write(tree)
 	testenv.Same(t, "the first error", err.Error(), "the shipped file has no list/third")

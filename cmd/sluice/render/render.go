@@ -46,21 +46,6 @@ type Result struct {
 	Notes []string
 }
 
-// notes says what rendering has changed, or needs.
-func (p *plugin) notes() (notes []string) {
-	if p.secret {
-		notes = append(notes, fmt.Sprintf("redis.password is not written into the file: it is taken from the environment "+
-			"variable %s", p.passwordEnv))
-	} else if p.passwordEnv != "" {
-		note := "the password of Redis is taken from the environment variable " + p.passwordEnv
-		if p.inClear {
-			note += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
-		}
-		notes = append(notes, note)
-	}
-	return notes
-}
-
 // address is a "host:port" of the options, apart.
 type address struct {
 	host string
@@ -91,14 +76,13 @@ func (a address) socketAddress() string {
 // tlsOf is the shipped transport socket for TLS to Redis.
 func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
 	name := cmp.Or(o.ServerName, first.host)
-	socket := &yamltree.Tree{Root: borrow(t, "envoy/tls-acl.yaml", below(clusters, "redis", "transport_socket")...)}
-	set := func(value string, path ...string) { socket.Set(socket.Fragment(scalar(value)), path...) }
-	set(name, "typed_config", "sni")
-	validation := []string{"typed_config", "common_tls_context", "validation_context"}
-	set(o.CA, below(validation, "trusted_ca", "filename")...)
-	set(name, below(validation, "match_typed_subject_alt_names", "0", "matcher", "exact")...)
+	socket := &yamltree.Tree{Root: borrow(t, "envoy/tls-acl.yaml", clusters+"redis/transport_socket")}
+	const validation = "typed_config/common_tls_context/validation_context/"
+	socket.SetText("typed_config/sni", scalar(name))
+	socket.SetText(validation+"trusted_ca/filename", scalar(o.CA))
+	socket.SetText(validation+"match_typed_subject_alt_names/0/matcher/exact", scalar(name))
 	if net.ParseIP(name) != nil {
-		set("IP_ADDRESS", below(validation, "match_typed_subject_alt_names", "0", "san_type")...)
+		socket.SetText(validation+"match_typed_subject_alt_names/0/san_type", "IP_ADDRESS")
 		yamltree.Drop(socket.At("typed_config"), "sni") // a server name is a DNS name
 	}
 	if socket.Err != nil {
@@ -128,44 +112,45 @@ func Relay(o *Options) (Result, error) {
 	if t.Err != nil {
 		return Result{}, t.Err
 	}
-	t.Set(t.Fragment(listen[0].socketAddress()), "static_resources", "listeners", "relay", "address")
-	t.Set(t.Fragment("["+strings.Join(identities, ", ")+"]"),
-		"static_resources", "listeners", "relay", "filter_chains", "0", "filters", "0", "typed_config",
-		"http_filters", "envoy.filters.http.rbac", "typed_config", "rules", "policies", "limiters", "principals")
-	p := &plugin{user: o.User, passwordEnv: cmp.Or(o.PasswordEnv, defaultPasswordEnv)}
-	p.inClear = !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() })
+	t.SetText("static_resources/listeners/relay/address", listen[0].socketAddress())
+	t.SetText("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/http_filters/"+
+		"envoy.filters.http.rbac/typed_config/rules/policies/limiters/principals", "["+strings.Join(identities, ", ")+"]")
+	passwordEnv := cmp.Or(o.PasswordEnv, defaultPasswordEnv)
+	note := "the password of Redis is taken from the environment variable " + passwordEnv
+	if !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() }) {
+		note += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
+	}
 
 	// Among several servers it asks the primary, as deploy/relay/failover.yaml does; a Redis Cluster it follows as
 	// deploy/envoy/redis-cluster.yaml does.
-	servers := t.At(below(clusters, "redis")...)
 	setEndpoints(t, "redis", nodes...)
+	servers := t.At(clusters + "redis")
 	clearComments(servers, "name")
 	const options = "typed_extension_protocol_options"
 	yamltree.Drop(servers, options)
-	yamltree.PutBefore(servers, "load_assignment", options, proxyAuth(t, p))
+	put := func(key string, value *yaml.Node) { yamltree.PutBefore(servers, "load_assignment", key, value) }
+	put(options, proxyAuth(t, o.User, passwordEnv))
 	if o.TLS {
-		yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
+		put("transport_socket", tlsOf(t, o, nodes[0]))
 	}
 	switch {
 	case o.Cluster:
 		const cluster = "envoy/redis-cluster.yaml"
-		settings := []string{
-			"static_resources", "listeners", "redis_proxy", "filter_chains", "0", "filters", "0", "typed_config", "settings",
-		}
-		t.Set(borrow(t, cluster, settings...), settings...)
-		clearComments(t.At(settings[:len(settings)-1]...), "settings")
+		const proxy = "static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config"
+		t.Set(proxy+"/settings", borrow(t, cluster, proxy+"/settings"))
+		clearComments(t.At(proxy), "settings")
 		yamltree.Drop(servers, "type")
 		for _, key := range []string{"cluster_type", "lb_policy"} {
-			yamltree.PutBefore(servers, "load_assignment", key, borrow(t, cluster, below(clusters, "redis_nodes", key)...))
+			put(key, borrow(t, cluster, clusters+"redis_nodes/"+key))
 		}
 	case len(nodes) > 1:
 		for _, key := range []string{"health_checks", "common_lb_config"} {
-			yamltree.PutBefore(servers, "load_assignment", key, borrow(t, "relay/failover.yaml", key))
+			put(key, borrow(t, "relay/failover.yaml", key))
 		}
 	}
 	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: p.notes()}, err
+	return Result{YAML: out, Notes: []string{note}}, err
 }
 
 // clearComments drops what the shipped file says about a key.
@@ -176,18 +161,11 @@ func clearComments(object *yaml.Node, key string) {
 }
 
 // The places in the files of deploy/envoy that are replaced.
-var (
-	clusters = []string{"static_resources", "clusters"}
-	listener = []string{"static_resources", "listeners", "limited"}
-	limiter  = append(listener[:len(listener):len(listener)], "filter_chains", "0", "filters", "0", "typed_config",
-		"http_filters", "sluice", "typed_config", "config")
-	wasmFile = []string{"vm_config", "code", "local", "filename"}
+const (
+	clusters = "static_resources/clusters/"
+	listener = "static_resources/listeners/limited/"
+	limiter  = listener + "filter_chains/0/filters/0/typed_config/http_filters/sluice/typed_config/config/"
 )
-
-// below is a path continued.
-func below(path []string, steps ...string) []string {
-	return append(path[:len(path):len(path)], steps...)
-}
 
 // Envoy renders a complete configuration of Envoy.
 func Envoy(o *Options) (Result, error) {
@@ -209,18 +187,18 @@ func Envoy(o *Options) (Result, error) {
 	if t.Err != nil {
 		return Result{}, t.Err
 	}
-	t.Set(t.Fragment(listen[0].socketAddress()), below(listener, "address")...)
-	t.Set(t.Fragment(admin[0].socketAddress()), "admin", "address")
+	t.SetText(listener+"address", listen[0].socketAddress())
+	t.SetText("admin/address", admin[0].socketAddress())
 	setEndpoints(t, "upstream", upstream...)
-	t.Set(t.Fragment(scalar(o.Wasm)), below(limiter, wasmFile...)...)
+	t.SetText(limiter+"vm_config/code/local/filename", scalar(o.Wasm))
 	if len(nodes) > 0 { // how Redis is reached and entered
 		cluster, sendsAuth := "redis", true
 		if o.Cluster { // then redis_proxy does
 			cluster, sendsAuth = "redis_nodes", false
 		}
 		p.connect("redis", sendsAuth)
-		servers := t.At(below(clusters, cluster)...)
 		setEndpoints(t, cluster, nodes...)
+		servers := t.At(clusters + cluster)
 		if o.TLS {
 			yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 		}
@@ -228,20 +206,21 @@ func Envoy(o *Options) (Result, error) {
 		case p.passwordEnv == "":
 		case sendsAuth:
 			variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
-			yamltree.Put(t.At(below(limiter, "vm_config")...), "environment_variables", variables)
+			yamltree.Put(t.At(limiter+"vm_config"), "environment_variables", variables)
 		default:
-			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, p))
+			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options",
+				proxyAuth(t, p.user, p.passwordEnv))
 		}
 	}
 	// As a block of text. JSON has no tab or line end inside its strings.
 	text := strings.ReplaceAll(strings.Trim(string(p.text), "\r\n"), "\t", "  ")
-	t.Set(&yaml.Node{
+	t.Set(limiter+"configuration/value", &yaml.Node{
 		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: lineEnd.ReplaceAllString(text+"\n", "\n"),
-	}, below(limiter, "configuration", "value")...)
+	})
 	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
 	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: p.notes()}, err
+	return Result{YAML: out, Notes: p.notes}, err
 }
 
 var lineEnd = regexp.MustCompile(`[ \r]*\n`)
@@ -268,9 +247,9 @@ func shipped(name string) *yamltree.Tree {
 }
 
 // borrow is a copy of a part of another shipped file.
-func borrow(t *yamltree.Tree, file string, path ...string) *yaml.Node {
+func borrow(t *yamltree.Tree, file, path string) *yaml.Node {
 	other := shipped(file)
-	part := yamltree.Copy(other.At(path...))
+	part := yamltree.Copy(other.At(path))
 	if other.Err != nil {
 		t.Fail("%s: %w", file, other.Err)
 	}
@@ -283,19 +262,19 @@ func setEndpoints(t *yamltree.Tree, cluster string, list ...address) {
 	for _, a := range list {
 		fmt.Fprintf(&all, "- endpoint: {address: %s}\n", a.socketAddress())
 	}
-	t.Set(t.Fragment(all.String()), below(clusters, cluster, "load_assignment", "endpoints", "0", "lb_endpoints")...)
+	t.SetText(clusters+cluster+"/load_assignment/endpoints/0/lb_endpoints", all.String())
 }
 
 // proxyAuth has Envoy's redis_proxy enter Redis.
-func proxyAuth(t *yamltree.Tree, p *plugin) *yaml.Node {
+func proxyAuth(t *yamltree.Tree, user, passwordEnv string) *yaml.Node {
 	auth := t.Fragment(`envoy.filters.network.redis_proxy:
   "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions
 `)
 	options := auth.Content[1]
-	if p.user != "" {
-		yamltree.Put(options, "auth_username", t.Fragment("{inline_string: "+quote(p.user)+"}"))
+	if user != "" {
+		yamltree.Put(options, "auth_username", t.Fragment("{inline_string: "+quote(user)+"}"))
 	}
-	yamltree.Put(options, "auth_password", t.Fragment("{environment_variable: "+p.passwordEnv+"}"))
+	yamltree.Put(options, "auth_password", t.Fragment("{environment_variable: "+passwordEnv+"}"))
 	return auth
 }
 
@@ -305,13 +284,9 @@ const defaultPasswordEnv = "REDIS_PASSWORD"
 // plugin is a plugin's configuration on its way into a file.
 type plugin struct {
 	text []byte // JSON
-	// User and PasswordEnv are how Redis is entered; PasswordEnv is empty if it
-	// has no password.
+	// How Redis is entered; passwordEnv is empty if it has no password.
 	user, passwordEnv string
-	// secret is set if the configuration had the password itself.
-	secret bool
-	// inClear is set if a relay sends the password over the network without TLS.
-	inClear bool
+	notes             []string // on the password
 }
 
 // newPlugin reads a configuration, which must be valid, and takes its
@@ -325,13 +300,20 @@ func newPlugin(o *Options) (*plugin, error) {
 		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
 	}
 	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}
+	note := "the password of Redis is taken from the environment variable "
 	if cfg.Redis != nil {
-		p.secret = cfg.Redis.Password != ""
 		p.user = cmp.Or(p.user, cfg.Redis.Username)
 		p.passwordEnv = cmp.Or(p.passwordEnv, cfg.Redis.PasswordEnv)
+		if cfg.Redis.Password != "" {
+			p.passwordEnv = cmp.Or(p.passwordEnv, defaultPasswordEnv)
+			note = "redis.password is not written into the file: it is taken from the environment variable "
+		}
 	}
-	if p.passwordEnv == "" && (p.secret || p.user != "") {
-		p.passwordEnv = defaultPasswordEnv
+	if p.user != "" {
+		p.passwordEnv = cmp.Or(p.passwordEnv, defaultPasswordEnv)
+	}
+	if p.passwordEnv != "" {
+		p.notes = []string{note + p.passwordEnv}
 	}
 	return p, nil
 }

@@ -15,8 +15,7 @@ import (
 )
 
 // Config is an Envoy configuration as a tree. Its methods keep the first error
-// for YAML to report. A path is such as "static_resources/listeners/limited/address":
-// the keys of maps, and for lists the element's "name" or its index; "" is the whole.
+// for YAML to report.
 type Config struct{ *yamltree.Tree }
 
 // Read reads a file.
@@ -48,16 +47,8 @@ func (c *Config) Fragment(text string) (value any) {
 
 // Get returns the value at a path.
 func (c *Config) Get(path string) (value any) {
-	c.keep(path, c.at(path).Decode(&value))
+	c.keep(path, c.At(path).Decode(&value))
 	return value
-}
-
-// at is the node at a path.
-func (c *Config) at(path string) *yaml.Node {
-	if path == "" {
-		return c.Root
-	}
-	return c.At(strings.Split(path, "/")...)
 }
 
 // Set replaces the value at a path, or adds a key to the map that the path's
@@ -84,12 +75,12 @@ func (c *Config) Delete(path string) {
 // parent returns the node above a path's last step, and that step.
 func (c *Config) parent(path string) (*yaml.Node, string) {
 	i := strings.LastIndexByte(path, '/')
-	return c.at(path[:max(i, 0)]), path[i+1:]
+	return c.At(path[:max(i, 0)]), path[i+1:]
 }
 
 // Append adds a value to the list at a path.
 func (c *Config) Append(path string, value any) {
-	list := c.at(path)
+	list := c.At(path)
 	if list.Kind != yaml.SequenceNode {
 		c.fail("%s is not a list", path)
 		return
@@ -99,7 +90,7 @@ func (c *Config) Append(path string, value any) {
 
 // Remove takes the element of that name out of the list at a path.
 func (c *Config) Remove(path, name string) {
-	list := c.at(path)
+	list := c.At(path)
 	if i := yamltree.Index(list, name); i >= 0 {
 		list.Content = append(list.Content[:i:i], list.Content[i+1:]...)
 		return

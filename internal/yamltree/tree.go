@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Tree is a YAML document that is changed in place. Its methods keep the first error, for Write. Paths are keys
-// and, for elements of lists, names or indexes, with slashes between them.
+// Tree is a YAML document that is changed in place. Its methods keep the first error, for Write.
+// A path is such as "static_resources/listeners/limited/address": the keys of objects, and for lists the element's
+// "name" or its index; "" is the whole.
 type Tree struct {
 	Root  *yaml.Node
 	About string // the comment at the beginning
@@ -59,7 +60,9 @@ func (t *Tree) Fail(format string, args ...any) {
 // At is the node at a path. It must be there.
 func (t *Tree) At(path string) *yaml.Node {
 	n := t.Root
-	for step := range strings.SplitSeq(path, "/") {
+	for rest := path; rest != ""; {
+		var step string
+		step, rest, _ = strings.Cut(rest, "/")
 		n = Child(n, step)
 	}
 	if n == nil {

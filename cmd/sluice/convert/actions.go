@@ -15,7 +15,7 @@ type entry struct {
 	source   object // else the component of a rule's key
 	field    string // of a match that compares the source, "headers" or "query"; "" for none
 	name     string // of the header or query parameter
-	only     conditions
+	only     object // the match of requests for which it is sent
 	at       node
 	optional bool // without a value the descriptor lacks the entry
 }
@@ -157,7 +157,7 @@ func (c *converter) static(e *entry, n node, key string) bool {
 }
 
 // valueMatch reads the conditions under which an entry is sent: all must hold.
-func (c *converter) valueMatch(e *entry, n node, field string, by func(n node) (conditions, bool)) bool {
+func (c *converter) valueMatch(e *entry, n node, field string, by func(n node) (object, bool)) bool {
 	ok := true
 	for _, m := range n.get(field).each() {
 		one, fits := by(m)

@@ -88,13 +88,13 @@ type gatewayRule struct {
 	index           int
 	own             bool // each route has counters of its own
 
-	key  []any      // of what is made of one selector
-	when conditions // of the same
+	key  []any  // of what is made of one selector
+	when object // of the same, a match
 }
 
 // convert makes the rule of one selector.
 func (g *gatewayRule) convert(selector node) {
-	g.key, g.when = nil, conditions{}
+	g.key, g.when = nil, nil
 	if g.own {
 		g.key = []any{object{{"property", []any{"xds", "route_name"}}}}
 	}
@@ -155,17 +155,17 @@ func (g *gatewayRule) selector(n node) (component object, value string, ok bool)
 		methods = append(methods, method.get("value").text()+method.text())
 	}
 	if methods != nil {
-		g.when.set("methods", methods)
+		g.when = g.when.set("methods", methods)
 	}
 	if path := n.get("path"); path.ok() {
 		value := path.get("value").text()
 		switch path.get("type").text() {
 		case "PathPrefix":
-			g.when.set("path", object{{"prefix", value}})
+			g.when = g.when.set("path", object{{"prefix", value}})
 		case "RegularExpression":
-			g.when.set("path", whole(value))
+			g.when = g.when.set("path", whole(value))
 		default:
-			g.when.set("path", value)
+			g.when = g.when.set("path", value)
 		}
 	}
 	cidr := n.get("sourceCIDR")
@@ -182,7 +182,7 @@ func (g *gatewayRule) selector(n node) (component object, value string, ok bool)
 		}
 	}
 	if otherFamily[text] != "" {
-		g.when.set("client_ip", []any{text})
+		g.when = g.when.set("client_ip", []any{text})
 		g.report(Note, cidr,
 			"this rule does not limit clients with %s addresses, as there (without match.client_ip it does)", otherFamily[text])
 	}
@@ -207,7 +207,7 @@ func (g *gatewayRule) named(n node, name, field, component, what string) (ok boo
 	case "RegularExpression":
 		matcher = whole(n.get("value").text())
 	}
-	one := conditions{fields: named(field, name, matcher)}
+	one := named(field, name, matcher)
 	if g.when, ok = g.when.and(one.inverted(n.get("invert").flag(false))); !ok {
 		g.report(Missing, n, "a second condition on the %s %q: the rule is left out, and nobody limited by it", what, name)
 	}

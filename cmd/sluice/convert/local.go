@@ -2,7 +2,6 @@ package convert
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"time"
 )
@@ -27,10 +26,10 @@ func Local(file File) (Result, error) {
 			if !found.ok() {
 				return !n.get("virtual_hosts").ok()
 			}
-			routes, limits := having(slices.Concat(l.envoy.hosts...), "")
+			routes, limits := having(l.envoy.routes, node{})
 			when, reached := l.where(routes, l.envoy)
 			if len(routes) == 0 {
-				reached, limits = len(l.envoy.hosts) == 0, l.envoy.bare
+				reached, limits = len(l.envoy.routes) == 0, l.envoy.bare
 			}
 			if reached {
 				l.convert(found, when.but(l.taken...), limits, found)
@@ -38,17 +37,15 @@ func Local(file File) (Result, error) {
 			return false
 		})
 	}
-	done := map[string]bool{} // what routes and virtual hosts have of their own: a host's bucket is one for all its routes
-	for _, h := range l.envoy.hosts {
-		for _, r := range h {
-			if !r.local.ok() || done[r.local.at] {
-				continue
-			}
-			done[r.local.at] = true
-			routes, limits := having(h, r.local.at)
-			if when, reached := l.where(routes, l.envoy); reached {
-				l.convert(r.local, when, limits, r.node)
-			}
+	done := map[node]bool{} // what routes and virtual hosts have of their own: a host's bucket is one for all its routes
+	for _, r := range l.envoy.routes {
+		if !r.local.ok() || done[r.local] {
+			continue
+		}
+		done[r.local] = true
+		routes, limits := having(l.envoy.routes, r.local)
+		if when, reached := l.where(routes, l.envoy); reached {
+			l.convert(r.local, when, limits, r.node)
 		}
 	}
 	if l.found == 0 {
@@ -127,27 +124,26 @@ func (l *local) patches(document node) {
 }
 
 // patched is the requests that a patch of Istio is for, and whether these are one route's.
-func patched(p node) (when conditions, isRoute bool) {
+func patched(p node) (when object, isRoute bool) {
 	vhost := p.get("match", "routeConfiguration", "vhost")
 	if host := vhost.get("name").text(); host != "" && !strings.Contains(host, "|") && host != "*" {
 		host = strings.ToLower(strings.TrimSuffix(host, ":*"))
 		if name, port, found := strings.Cut(host, ":"); found && !strings.Contains(port, ":") { // an IPv6 address stays
 			host = name
 		}
-		when.set("host", host)
+		when = when.set("host", host)
 	}
 	route := vhost.get("route", "name").text()
 	if route != "" {
-		when.set("expr", "xds.route_name == '"+celText.Replace(route)+"'")
+		when = when.set("expr", "xds.route_name == '"+celText.Replace(route)+"'")
 	}
 	return when, route != ""
 }
 
-// having are the routes with the settings at a place, or with "" those without their own, and their
-// rate limits.
-func having(all []*route, at string) (routes []*route, limits []node) {
+// having are the routes with these settings, or with node{} those without their own, and their rate limits.
+func having(all []*route, local node) (routes []*route, limits []node) {
 	for _, r := range all {
-		if r.local.at == at {
+		if r.local == local {
 			routes, limits = append(routes, r), append(limits, r.limits...)
 		}
 	}
@@ -155,7 +151,7 @@ func having(all []*route, at string) (routes []*route, limits []node) {
 }
 
 // convert makes the rules of one set of settings, for the requests of when.
-func (l *local) convert(n node, when conditions, limits []node, at node) {
+func (l *local) convert(n node, when object, limits []node, at node) {
 	name := n.get("stat_prefix").text()
 	enabled, enforced := n.get("filter_enabled"), n.get("filter_enforced")
 	asked := l.portion(enabled, "Envoy counts %v %% of all requests: here every request is counted and limited")
@@ -192,7 +188,7 @@ func (l *local) convert(n node, when conditions, limits []node, at node) {
 }
 
 // descriptorLimits makes the rules of the descriptors that some rate limits send.
-func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
+func (l *local) descriptorLimits(s *service, limits []node, when object) {
 	if len(s.descriptors) == 0 {
 		return
 	}
@@ -204,9 +200,8 @@ func (l *local) descriptorLimits(s *service, limits []node, when conditions) {
 		}
 		seen[fingerprint(entries)] = true
 		before := len(l.rules)
-		for _, variant := range l.variants(entries) {
-			entries, only := sent(variant)
-			l.descriptorRules(&use{limit: limit}, entries, when.both(only), s)
+		for _, v := range l.variants(entries) {
+			l.descriptorRules(&use{limit: limit}, v.entries, when.both(v.only), s)
 		}
 		l.found += len(l.rules) - before
 	}

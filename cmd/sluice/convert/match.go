@@ -6,68 +6,67 @@ import (
 	"strings"
 )
 
-// conditions are a rule's match.
-type conditions struct {
-	fields object   // of the match
-	nots   []object // matches, none of which may hold
-}
-
 // order is that of the fields in a match.
-var order = []string{"path", "host", "methods", "headers", "query", "cookies", "client_ip", "expr"}
+var order = []string{"path", "host", "methods", "headers", "query", "cookies", "client_ip", "expr", "not"}
 
 // named is a match of one header or query parameter; field is "headers" or "query".
 func named(field, name string, matcher any) object { return object{{field, object{{name, matcher}}}} }
 
-// set puts a field in the place of the one that is there.
-func (a *conditions) set(name string, value any) { a.fields = a.fields.set(name, value) }
-
-// and adds the conditions of b. It reports whether both fit into one match.
-func (a conditions) and(b conditions) (conditions, bool) {
-	for _, f := range b.fields {
-		before := a.fields.get(f.name)
-		if before == nil {
-			a.set(f.name, f.value)
-			continue
-		}
-		all, hasNames := before.(object)
-		if !hasNames || f.name != "headers" && f.name != "query" {
-			return a, false
-		}
-		for _, n := range f.value.(object) {
-			if same := all.get(n.name); same != nil && compact(same) != compact(n.value) {
-				return a, false
+// and adds the conditions of another match. It reports whether both fit into one. While a match is made, "not" is
+// a list.
+func (o object) and(more object) (object, bool) {
+	for _, f := range more {
+		before := o.get(f.name)
+		switch {
+		case before == nil:
+			o = o.set(f.name, f.value)
+		case f.name == "not":
+			nots := before.([]any)
+			for _, not := range f.value.([]any) {
+				if !slices.ContainsFunc(nots, func(n any) bool { return compact(n) == compact(not) }) {
+					nots = append(slices.Clip(nots), not)
+				}
 			}
-			all = all.set(n.name, n.value)
+			o = o.set("not", nots)
+		case f.name == "headers" || f.name == "query":
+			all := before.(object)
+			for _, n := range f.value.(object) {
+				if same := all.get(n.name); same != nil && compact(same) != compact(n.value) {
+					return o, false
+				}
+				all = all.set(n.name, n.value)
+			}
+			o = o.set(f.name, all)
+		default:
+			return o, false
 		}
-		a.set(f.name, all)
 	}
-	return a.but(b.nots...), true
+	return o, true
 }
 
-// but is the conditions where further matches must not hold.
-func (a conditions) but(matches ...object) conditions {
-	a.nots = slices.Concat(a.nots, matches)
-	return a
+// both is the requests that fulfil two matches. What one match cannot say twice, such as a
+// second path, is said as something whose opposite must not hold.
+func (o object) both(more object) object {
+	if joined, ok := o.and(more); ok {
+		return joined
+	}
+	return o.but(object{{"not", more.match()}})
 }
 
-// match is the conditions as a rule's match.
-func (a conditions) match() (match object) {
-	for _, name := range order {
-		if value := a.fields.get(name); value != nil {
-			match = match.set(name, value)
-		}
+// but is a match where further ones must not hold.
+func (o object) but(matches ...object) object {
+	for _, not := range matches {
+		o, _ = o.and(object{{"not", []any{not}}})
 	}
-	var nots []any
-	for _, not := range a.nots {
-		if !slices.ContainsFunc(nots, func(o any) bool { return compact(o) == compact(not) }) {
-			nots = append(nots, not)
-		}
-	}
-	if len(nots) == 1 {
+	return o
+}
+
+// match is a match as a rule has it.
+func (o object) match() object {
+	match := slices.Clone(o)
+	slices.SortFunc(match, func(a, b field) int { return slices.Index(order, a.name) - slices.Index(order, b.name) })
+	if nots, _ := match.get("not").([]any); len(nots) == 1 {
 		return match.set("not", nots[0])
-	}
-	if nots != nil {
-		match = match.set("not", nots)
 	}
 	return match
 }
@@ -103,7 +102,7 @@ func stringMatch(n node, behind string) any {
 // value.
 func whole(pattern string) any { return object{{"regex", "^(?:" + pattern + ")$"}} }
 
-func (c *converter) headerMatch(n node) (one conditions, ok bool) {
+func (c *converter) headerMatch(n node) (one object, ok bool) {
 	name := strings.ToLower(n.get("name").text())
 	var matcher any
 	if m := n.get("string_match"); m.ok() {
@@ -128,36 +127,36 @@ func (c *converter) headerMatch(n node) (one conditions, ok bool) {
 			c.report(Missing, n, "a condition on the method other than a plain comparison: no rule has the limit behind it")
 			return one, false
 		}
-		one.set("methods", []any{text})
+		one = object{{"methods", []any{text}}}
 	case ":path":
 		c.report(Differs, n, "the path is compared without its query, and as upstreams read it")
-		one.set("path", matcher)
+		one = object{{"path", matcher}}
 	case ":authority", "host":
-		one.set("host", matcher)
+		one = object{{"host", matcher}}
 	default:
-		one.fields = named("headers", name, matcher)
+		one = named("headers", name, matcher)
 	}
 	return one.inverted(n.get("invert_match").flag(false)), true
 }
 
-// inverted is the conditions, or if so that they do not hold.
-func (a conditions) inverted(so bool) conditions {
+// inverted is a match, or if so that it does not hold.
+func (o object) inverted(so bool) object {
 	if so {
-		return conditions{nots: []object{a.match()}}
+		return object(nil).but(o.match())
 	}
-	return a
+	return o
 }
 
 // queryMatch is a QueryParameterMatcher. The name alone is a parameter that must be there.
-func (c *converter) queryMatch(n node) (conditions, bool) {
+func (c *converter) queryMatch(n node) (object, bool) {
 	name := n.get("name").text()
 	matcher := any(object{{"present", n.get("present_match").flag(true)}})
 	if m := n.get("string_match"); m.ok() {
 		if matcher = stringMatch(m, ""); matcher == nil {
 			c.report(Missing, n, "a condition on the query parameter %q that does not compare its text (custom): no rule has "+
 				"the limit behind it", name)
-			return conditions{}, false
+			return nil, false
 		}
 	}
-	return conditions{fields: named("query", name, matcher)}, true
+	return named("query", name, matcher), true
 }

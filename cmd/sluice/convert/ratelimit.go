@@ -59,16 +59,15 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 	for _, u := range uses {
 		before := len(c.rules)
 		if when, ok := c.where(u.routes, e); ok {
-			for _, variant := range c.variants(u.entries) {
-				entries, only := sent(variant)
-				descriptor := u.service.domain + "/" + sends(entries)
+			for _, v := range c.variants(u.entries) {
+				descriptor := u.service.domain + "/" + sends(v.entries)
 				if before := shared[descriptor]; before != nil && before != u {
 					place := Difference{File: before.limit.file.name, Line: before.limit.line(), At: before.limit.at}
 					c.report(Differs, u.limit, "the service has one counter for this and for the same descriptors of %s; here each "+
 						"has its own, so that twice as many may pass", place.Place())
 				}
 				shared[descriptor] = u
-				c.descriptorRules(u, entries, when.both(only), u.service)
+				c.descriptorRules(u, v.entries, when.both(v.only), u.service)
 			}
 		}
 		c.reportIf(len(c.rules) == before, Note, u.limit,
@@ -83,7 +82,7 @@ func RateLimit(serviceFile, envoyFile File) (Result, error) {
 		asked[u.service] = true
 	}
 	c.unread(e.filter, "rate_limit_service", "stat_prefix")
-	for _, r := range slices.Concat(e.hosts...) {
+	for _, r := range e.routes {
 		c.unread(r.perRoute)
 	}
 	for _, s := range services {

@@ -19,9 +19,9 @@ type route struct {
 
 // envoy holds the parts of an Envoy file that matter.
 type envoy struct {
-	hosts  [][]*route // of each virtual host
-	bare   []node     // rate limits outside of routes, such as in Istio's EnvoyFilter
-	filter node       // Envoy's HTTP filter for rate limits; may be absent
+	routes []*route
+	bare   []node // rate limits outside of routes, such as in Istio's EnvoyFilter
+	filter node   // Envoy's HTTP filter for rate limits; may be absent
 }
 
 const filterType = "envoy.extensions.filters.http.ratelimit.v3.RateLimit"
@@ -38,7 +38,7 @@ func (c *converter) readEnvoy(documents []node) *envoy {
 		document.find(func(n node) bool {
 			if hosts := n.get("virtual_hosts"); hosts.ok() {
 				for _, host := range hosts.each() {
-					e.hosts = append(e.hosts, c.virtualHost(host))
+					e.routes = append(e.routes, c.virtualHost(host)...)
 				}
 				return false
 			}
@@ -98,9 +98,9 @@ var celText = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
 // where is the requests that go to some routes: those of their names, or all where the file has no others. It
 // reports false if no route can be told by its name.
-func (c *converter) where(routes []*route, e *envoy) (when conditions, ok bool) {
+func (c *converter) where(routes []*route, e *envoy) (when object, ok bool) {
 	var others []string // names of routes that are not meant
-	for _, r := range slices.Concat(e.hosts...) {
+	for _, r := range e.routes {
 		if !slices.Contains(routes, r) {
 			others = append(others, r.name)
 		}
@@ -125,20 +125,11 @@ func (c *converter) where(routes []*route, e *envoy) (when conditions, ok bool) 
 	case 0:
 		return when, false
 	case 1:
-		when.set("expr", "xds.route_name == '"+list+"'")
+		when = when.set("expr", "xds.route_name == '"+list+"'")
 	default:
-		when.set("expr", "xds.route_name in ['"+list+"']")
+		when = when.set("expr", "xds.route_name in ['"+list+"']")
 	}
 	return when, true
-}
-
-// both is the requests that fulfil a and b. What one match cannot say twice, such as a
-// second path, is said as something whose opposite must not hold.
-func (a conditions) both(b conditions) conditions {
-	if joined, ok := a.and(b); ok {
-		return joined
-	}
-	return a.but(object{{"not", b.match()}})
 }
 
 // use is a rate limit and the routes that have it. Its descriptors are the same
@@ -195,7 +186,7 @@ func (c *converter) uses(e *envoy, services []*service, main *service) (all []*u
 	for _, limit := range e.bare {
 		add(limit, &route{})
 	}
-	for _, r := range slices.Concat(e.hosts...) {
+	for _, r := range e.routes {
 		for _, limit := range r.limits {
 			add(limit, r)
 		}

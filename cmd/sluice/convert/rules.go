@@ -8,7 +8,7 @@ import (
 
 // descriptorRules makes the rules of one descriptor that a use sends, for the
 // requests of when.
-func (c *converter) descriptorRules(u *use, entries []entry, when conditions, s *service) {
+func (c *converter) descriptorRules(u *use, entries []entry, when object, s *service) {
 	found := leaves(s.descriptors, entries, nil)
 	tier := c.tierEntry(entries, found)
 	var order []string
@@ -51,7 +51,7 @@ func (c *converter) tierEntry(entries []entry, found []leaf) int {
 }
 
 // groupRule makes one rule of limits that differ in the tier entry's value alone.
-func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when conditions, tier int) {
+func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when object, tier int) {
 	first := group[0]
 	var key []any
 	var names []string
@@ -62,14 +62,14 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 		}
 		pick := first.picks[i]
 		if i != tier {
-			var only conditions // for the values of the pick
+			var only object // for the values of the pick
 			if pick.exact() != "" || pick.prefix() != "" {
-				only.fields = e.is(matcher(pick.is))
+				only = e.is(matcher(pick.is))
 			}
 			for _, not := range pick.not {
-				only.nots = append(only.nots, e.is(matcher(not)))
+				only = only.but(e.is(matcher(not)))
 			}
-			ok := e.field != "" || only.fields == nil && only.nots == nil // else match cannot see them
+			ok := e.field != "" || only == nil // else match cannot see them
 			if ok {
 				when, ok = when.and(only)
 			}

@@ -200,33 +200,31 @@ func leaves(list []*descriptor, entries []entry, picks []choice) (all []leaf) {
 	return all
 }
 
+// variant is what a rate limit sends of some requests, and their match.
+type variant struct {
+	entries []entry
+	only    object
+}
+
 // variants are the entries with and without those that may be left out of a
 // descriptor.
-func (c *converter) variants(entries []entry) (all [][]entry) {
-	all = [][]entry{nil}
+func (c *converter) variants(entries []entry) []variant {
+	all := []variant{{}}
 	for _, e := range entries {
-		var next [][]entry
+		var next []variant
 		c.reportIf(e.optional && e.field == "", Differs, e.at,
 			"skip_if_absent of something other than a header or a query parameter: without it the rule does not apply")
-		for _, before := range all {
-			next = append(next, append(slices.Clone(before), e))
+		for _, v := range all {
+			with := v.entries
+			if e.key != "" {
+				with = append(slices.Clone(with), e)
+			}
+			next = append(next, variant{with, v.only.both(e.only)})
 			if e.optional && e.field != "" && len(entries) > 1 { // else nothing would be sent
-				absent := entry{at: e.at, only: conditions{fields: e.is(object{{"present", false}})}}
-				next = append(next, append(slices.Clone(before), absent))
+				next = append(next, variant{v.entries, v.only.both(e.is(object{{"present", false}}))})
 			}
 		}
 		all = next
 	}
 	return all
-}
-
-// sent are the entries that a variant sends, and what must hold for it.
-func sent(variant []entry) (entries []entry, only conditions) {
-	for _, e := range variant {
-		only = only.both(e.only)
-		if e.key != "" {
-			entries = append(entries, e)
-		}
-	}
-	return entries, only
 }

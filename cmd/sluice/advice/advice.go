@@ -158,6 +158,13 @@ func instructionsOf(re *syntax.Regexp) int {
 // wideRange is about what a range of characters takes that spans several leading bytes.
 const wideRange = 8
 
+// wantsAbsent reports whether a match takes only requests without a component.
+func wantsAbsent(m *config.Match, k *config.Component) bool {
+	return slices.ContainsFunc(m.Named(k.Source), func(n config.NamedMatch) bool {
+		return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
+	})
+}
+
 // mayLack are the components of a rule's key without which the rule is skipped, and
 // which a request may lack: those without a default, unless the rule's own match
 // demands them, or another rule is for the requests that lack them.
@@ -170,12 +177,7 @@ func mayLack(c *config.Config, r *config.Rule) (all []*config.Component) {
 		demands := func(n config.NamedMatch) bool {
 			return n.Name == k.Name && (n.Match.Op != config.Present || n.Match.Present)
 		}
-		lacks := func(n config.NamedMatch) bool {
-			return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
-		}
-		catches := func(r config.Rule) bool {
-			return r.Mode == config.Enforce && slices.ContainsFunc(r.Match.Named(k.Source), lacks)
-		}
+		catches := func(r config.Rule) bool { return r.Mode == config.Enforce && wantsAbsent(&r.Match, k) }
 		if k.HasDefault || explain.Lacking(k) == "" || slices.ContainsFunc(r.Match.Named(k.Source), demands) ||
 			slices.ContainsFunc(c.Rules, catches) {
 			continue

@@ -198,9 +198,7 @@ func oddities(cfg *config.Config) (all list) {
 		}
 		for i := range r.Key {
 			k := &r.Key[i]
-			if !k.HasDefault && slices.ContainsFunc(r.Match.Named(k.Source), func(n config.NamedMatch) bool {
-				return n.Name == k.Name && n.Match.Op == config.Present && !n.Match.Present
-			}) {
+			if !k.HasDefault && wantsAbsent(&r.Match, k) {
 				all.say(fmt.Sprintf("%skey[%d]", at, i), "the match wants %q to be absent, and the key needs it, so that the rule "+
 					"never applies", k.Name)
 			}

@@ -100,10 +100,12 @@ func (f *finder) documents(text []byte) error {
 		case root.Kind != yaml.MappingNode, has("kind"), has("static_resources"),
 			!has("rules") && !has("role") && !(has("limits") && has("redis")): // not a whole configuration of the plugin
 			f.walk(root)
-		case json.Valid(text): // as it stands, with the mistakes that YAML does not keep
-			f.found = append(f.found, Found{Line: f.offset + root.Line, In: "JSON", JSON: text, root: root, offset: f.offset})
 		default:
-			f.add("YAML", root)
+			found := Found{Line: f.offset + root.Line, In: "YAML", JSON: yamltree.JSON(root), root: root, offset: f.offset}
+			if json.Valid(text) { // as it stands, with the mistakes that YAML does not keep
+				found.In, found.JSON = "JSON", text
+			}
+			f.found = append(f.found, found)
 		}
 	}
 	return nil
@@ -145,11 +147,6 @@ func (f *finder) walk(n *yaml.Node) {
 			f.walk(child)
 		}
 	}
-}
-
-// add takes a configuration that is written as values.
-func (f *finder) add(in string, n *yaml.Node) {
-	f.found = append(f.found, Found{Line: f.offset + n.Line, In: in, JSON: yamltree.JSON(n), root: n, offset: f.offset})
 }
 
 // LineOf is the line in the file of a mistake's path, such as
@@ -251,26 +248,24 @@ var homes = map[string]home{
 // place takes the configuration at n of what stands at owner, if it is Sluice's.
 func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node) {
 	ours := slices.ContainsFunc(hints, func(hint *yaml.Node) bool { return yamltree.Mentions(hint, "sluice") })
-	value, before := unwrap(n), len(f.found)
+	value := unwrap(n)
+	found := Found{Line: f.offset + cmp.Or(value, owner).Line, In: in, Owner: owner, Documents: f.read}
 	switch {
 	case !ours && !looksLikePlugin(value):
 		f.others = append(f.others, name)
+		return
 	case value == nil:
-		f.found = append(f.found, Found{Line: f.offset + owner.Line, In: in})
 	case value.Kind == yaml.ScalarNode:
-		found := Found{Line: f.offset + value.Line, In: in, JSON: []byte(value.Value), offset: f.offset + value.Line - 1}
-		if value.Style == yaml.LiteralStyle {
-			found.offset++
+		text := []byte(value.Value)
+		found.JSON, found.root, found.offset = text, firstOf(text), f.offset+value.Line
+		if value.Style != yaml.LiteralStyle {
+			found.offset--
+			found.folded = strings.Contains(value.Value, "\n")
 		}
-		found.folded = value.Style != yaml.LiteralStyle && strings.Contains(value.Value, "\n")
-		found.root = firstOf([]byte(value.Value))
-		f.found = append(f.found, found)
 	default:
-		f.add(in, value)
+		found.JSON, found.root, found.offset = yamltree.JSON(value), value, f.offset
 	}
-	for i := before; i < len(f.found); i++ {
-		f.found[i].Owner, f.found[i].Documents = owner, f.read
-	}
+	f.found = append(f.found, found)
 }
 
 // looksLikePlugin guesses whose configuration this is where no name says so.

@@ -18,7 +18,11 @@ const maxDepth = 100
 
 // Documents are the values of a text's YAML documents, without empty ones. It ends with the first
 // error.
-func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
+func Documents(text []byte) iter.Seq2[*yaml.Node, error] { return DocumentsAt(text, 0) }
+
+// DocumentsAt is Documents of a text that stands in a file, after so many of its lines: the values have the lines
+// of that file.
+func DocumentsAt(text []byte, before int) iter.Seq2[*yaml.Node, error] {
 	return func(yield func(*yaml.Node, error) bool) {
 		for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 			var document yaml.Node
@@ -30,10 +34,19 @@ func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
 				yield(nil, fmt.Errorf("neither YAML nor JSON: %s", strings.TrimPrefix(err.Error(), "yaml: ")))
 				return
 			}
+			shift(&document, before)
 			if len(document.Content) > 0 && !yield(document.Content[0], nil) {
 				return
 			}
 		}
+	}
+}
+
+// shift moves a value down in its file.
+func shift(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, child := range n.Content {
+		shift(child, lines)
 	}
 }
 

@@ -23,9 +23,8 @@ type node struct {
 
 // source is the text that nodes come from, and which of its fields have been read.
 type source struct {
-	name   string
-	offset int // lines before the text, where it stands in another file
-	read   map[*yaml.Node]bool
+	name string
+	read map[*yaml.Node]bool
 }
 
 // maxValues bounds what a document's aliases make of it.
@@ -46,11 +45,12 @@ func size(y *yaml.Node, counted int) int {
 
 // parseNodes reads the documents of a file. What a ConfigMap holds counts as documents, too.
 func parseNodes(file File) ([]node, error) {
-	return (&source{name: file.Name, read: map[*yaml.Node]bool{}}).documents(file.Text)
+	return (&source{name: file.Name, read: map[*yaml.Node]bool{}}).documents(file.Text, 0)
 }
 
-func (s *source) documents(text []byte) (all []node, err error) {
-	for document, err := range yamltree.Documents(text) {
+// documents are those of a text that stands after some lines of the file.
+func (s *source) documents(text []byte, before int) (all []node, err error) {
+	for document, err := range yamltree.DocumentsAt(text, before) {
 		if err != nil {
 			return nil, err
 		}
@@ -65,11 +65,11 @@ func (s *source) documents(text []byte) (all []node, err error) {
 			}
 			for _, name := range n.get("data").names() {
 				held := n.get("data", name).yaml
-				inner := source{s.name, s.offset + held.Line, s.read}
+				line := held.Line
 				if held.Style != yaml.LiteralStyle && held.Style != yaml.FoldedStyle {
-					inner.offset--
+					line--
 				}
-				if found, err := inner.documents([]byte(held.Value)); err == nil {
+				if found, err := (&source{s.name, s.read}).documents([]byte(held.Value), line); err == nil {
 					all = append(all, found...)
 				}
 			}
@@ -91,10 +91,10 @@ func (n node) ok() bool { return n.yaml != nil }
 
 // line is where the value stands in its file, from 1; 0 if it has no place.
 func (n node) line() int {
-	if n.yaml == nil || n.file == nil {
+	if n.yaml == nil {
 		return 0
 	}
-	return n.file.offset + n.yaml.Line
+	return n.yaml.Line
 }
 
 // child is a value below n.
@@ -222,7 +222,7 @@ func (n node) find(visit func(node) (deeper bool)) {
 
 // under reports whether n is, or stands below, another node of its file.
 func (n node) under(other node) bool {
-	return n.file != nil && other.file != nil && n.file.name == other.file.name && n.file.offset == other.file.offset &&
+	return n.file != nil && n.file == other.file &&
 		(n.at == other.at || other.at == "" || strings.HasPrefix(n.at, other.at) &&
 			slices.Contains([]byte(".["), n.at[len(other.at)]))
 }

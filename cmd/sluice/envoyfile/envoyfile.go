@@ -92,14 +92,14 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 			"/config_dump has the password (want password_env)"})
 	}
 	for _, d := range l.around.documents { // keys that stand twice in one object
-		for _, n := range yamltree.Objects(d.Root) {
+		for _, n := range yamltree.Objects(d) {
 			seen := map[string]int{}
 			for key := range yamltree.Fields(n) {
 				if first := seen[key.Value]; first > 0 && key.Value != "<<" {
-					l.all = append(l.all, Finding{"keys", true, d.Shift + key.Line, "", fmt.Sprintf("%q stands here for the "+
+					l.all = append(l.all, Finding{"keys", true, key.Line, "", fmt.Sprintf("%q stands here for the "+
 						"second time, after line %d: Envoy takes the last alone (want them merged into one)", key.Value, first)})
 				}
-				seen[key.Value] = d.Shift + key.Line
+				seen[key.Value] = key.Line
 			}
 		}
 	}
@@ -136,17 +136,12 @@ func (l *Limiter) wrong(subject, path, problem string, args ...any) {
 
 // note reports an error or a warning about a value of the file.
 func (l *Limiter) note(subject string, isError bool, at *yaml.Node, problem string, args ...any) {
-	line := 1
-	if d := l.around.of[at]; d != nil {
-		line = d.Shift + at.Line
-	}
-	l.all = append(l.all, Finding{subject, isError, line, "", fmt.Sprintf(problem, args...)})
+	l.all = append(l.all, Finding{subject, isError, at.Line, "", fmt.Sprintf(problem, args...)})
 }
 
 // surroundings are the parts of a file that the plugin needs.
 type surroundings struct {
-	documents []find.Document
-	of        map[*yaml.Node]*find.Document // the document of each object
+	documents []*yaml.Node
 	// bootstrap is a whole configuration of Envoy, a document or in an answer of /config_dump; nil
 	// if there is none.
 	bootstrap *yaml.Node
@@ -157,13 +152,11 @@ type surroundings struct {
 
 // look reads the documents that a configuration stands in.
 func look(found *find.Found) *surroundings {
-	s := &surroundings{documents: *found.Documents, of: map[*yaml.Node]*find.Document{}, clusters: map[string]*yaml.Node{}}
-	for i := range s.documents {
-		d := &s.documents[i]
-		s.dump = s.dump || yamltree.Get(d.Root, "configs") != nil
+	s := &surroundings{documents: *found.Documents, clusters: map[string]*yaml.Node{}}
+	for _, d := range s.documents {
+		s.dump = s.dump || yamltree.Get(d, "configs") != nil
 		upstream, partial := map[*yaml.Node]bool{}, map[*yaml.Node]bool{}
-		for _, n := range yamltree.Objects(d.Root) {
-			s.of[n] = d
+		for _, n := range yamltree.Objects(d) {
 			if s.bootstrap == nil && yamltree.Get(n, "static_resources") != nil {
 				s.bootstrap = n
 			}
@@ -318,8 +311,8 @@ func pools(cluster *yaml.Node) bool {
 
 // named is the first object of a name that has a field; nil if there is none.
 func (s *surroundings) named(name, field string) *yaml.Node {
-	for i := range s.documents {
-		for _, n := range yamltree.Objects(s.documents[i].Root) {
+	for _, d := range s.documents {
+		for _, n := range yamltree.Objects(d) {
 			if name != "" && yamltree.Text(n, "name") == name && yamltree.Get(n, field) != nil {
 				return n
 			}

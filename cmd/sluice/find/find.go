@@ -34,18 +34,12 @@ type Found struct {
 	// Owner has the configuration: the "config" of Envoy's filter, the WasmPlugin, the
 	// entry of an EnvoyExtensionPolicy. nil for a file of its own.
 	Owner *yaml.Node
-	// Documents are those of the file that Owner stands in.
-	Documents *[]Document
+	// Documents are those of the file that Owner stands in, or of a file inside a file.
+	Documents *[]*yaml.Node
 
 	root   *yaml.Node // its values, for their lines; nil if it does not parse
-	offset int        // what to add to the lines of root
+	offset int        // lines of the file before JSON
 	folded bool       // lines of root say nothing about the file
-}
-
-// Document is one YAML document of a file, or of a file inside a file.
-type Document struct {
-	Root  *yaml.Node
-	Shift int // what to add to the lines of Root
 }
 
 // Configurations finds the configurations in a file, in their order; others are the names of Wasm
@@ -59,7 +53,7 @@ func Configurations(name string, text []byte) (found []Found, others []string, e
 	if isJSON && !json.Valid(text) {
 		return []Found{Whole(text)}, nil, nil
 	}
-	f := &finder{read: &[]Document{}}
+	f := &finder{read: &[]*yaml.Node{}}
 	if err := f.documents(text); err != nil {
 		return nil, nil, err
 	}
@@ -68,12 +62,12 @@ func Configurations(name string, text []byte) (found []Found, others []string, e
 
 // Whole takes a text to be a configuration of the plugin, whatever it looks like.
 func Whole(text []byte) Found {
-	return Found{Line: 1, In: "JSON", JSON: text, root: firstOf(text)}
+	return Found{Line: 1, In: "JSON", JSON: text, root: firstOf(text, 0)}
 }
 
-// firstOf is the first document of a text; nil if it does not parse.
-func firstOf(text []byte) *yaml.Node {
-	for root, err := range yamltree.Documents(text) {
+// firstOf is the first document of a text that stands after some lines; nil if it does not parse.
+func firstOf(text []byte, before int) *yaml.Node {
+	for root, err := range yamltree.DocumentsAt(text, before) {
 		if err == nil {
 			return root
 		}
@@ -84,24 +78,24 @@ func firstOf(text []byte) *yaml.Node {
 type finder struct {
 	found  []Found
 	others []string
-	offset int // of the lines of the text being read
-	read   *[]Document
+	offset int // lines of the file before the text being read
+	read   *[]*yaml.Node
 }
 
 // documents reads all YAML documents of a text.
 func (f *finder) documents(text []byte) error {
-	for root, err := range yamltree.Documents(text) {
+	for root, err := range yamltree.DocumentsAt(text, f.offset) {
 		if err != nil {
 			return err
 		}
-		*f.read = append(*f.read, Document{root, f.offset})
+		*f.read = append(*f.read, root)
 		has := func(name string) bool { return yamltree.Get(root, name) != nil }
 		switch {
 		case root.Kind != yaml.MappingNode, has("kind"), has("static_resources"),
 			!has("rules") && !has("role") && !(has("limits") && has("redis")): // not a whole configuration of the plugin
 			f.walk(root)
 		default:
-			found := Found{Line: f.offset + root.Line, In: "YAML", JSON: yamltree.JSON(root), root: root, offset: f.offset}
+			found := Found{Line: root.Line, In: "YAML", JSON: yamltree.JSON(root), root: root, offset: f.offset}
 			if json.Valid(text) { // as it stands, with the mistakes that YAML does not keep
 				found.In, found.JSON = "JSON", text
 			}
@@ -114,7 +108,7 @@ func (f *finder) documents(text []byte) error {
 // walk looks for configurations in all values below n.
 func (f *finder) walk(n *yaml.Node) {
 	if n.Style == yaml.LiteralStyle && strings.Contains(n.Value, filterType) { // a file, as ConfigMaps hold them
-		inner := &finder{offset: f.offset + n.Line, read: &[]Document{}}
+		inner := &finder{offset: n.Line, read: &[]*yaml.Node{}}
 		if inner.documents([]byte(n.Value)) == nil {
 			f.found, f.others = append(f.found, inner.found...), append(f.others, inner.others...)
 		}
@@ -183,7 +177,7 @@ func (f *Found) LineOf(path string) int {
 		}
 		n, found = value, key.Line
 	}
-	return f.offset + found
+	return found
 }
 
 // steps are those of a path: "rules", "[0]" or `["a b"]`.
@@ -210,9 +204,7 @@ func (f *finder) filter(config *yaml.Node) {
 	name := cmp.Or(yamltree.Text(config, "name"), yamltree.Text(config, "root_id"))
 	in := fmt.Sprintf("Wasm filter %q", name)
 	if IsBridge(config) && !looksLikePlugin(unwrap(yamltree.Get(config, "configuration"))) {
-		f.found = append(f.found, Found{
-			Line: f.offset + config.Line, In: in, Bridge: true, Owner: config, Documents: f.read,
-		})
+		f.found = append(f.found, Found{Line: config.Line, In: in, Bridge: true, Owner: config, Documents: f.read})
 		return
 	}
 	hints := []*yaml.Node{
@@ -249,19 +241,19 @@ var homes = map[string]home{
 func (f *finder) place(in, name string, owner, n *yaml.Node, hints []*yaml.Node) {
 	ours := slices.ContainsFunc(hints, func(hint *yaml.Node) bool { return yamltree.Mentions(hint, "sluice") })
 	value := unwrap(n)
-	found := Found{Line: f.offset + cmp.Or(value, owner).Line, In: in, Owner: owner, Documents: f.read}
+	found := Found{Line: cmp.Or(value, owner).Line, In: in, Owner: owner, Documents: f.read}
 	switch {
 	case !ours && !looksLikePlugin(value):
 		f.others = append(f.others, name)
 		return
 	case value == nil:
 	case value.Kind == yaml.ScalarNode:
-		text := []byte(value.Value)
-		found.JSON, found.root, found.offset = text, firstOf(text), f.offset+value.Line
+		found.JSON, found.offset = []byte(value.Value), value.Line
 		if value.Style != yaml.LiteralStyle {
 			found.offset--
 			found.folded = strings.Contains(value.Value, "\n")
 		}
+		found.root = firstOf(found.JSON, found.offset)
 	default:
 		found.JSON, found.root, found.offset = yamltree.JSON(value), value, f.offset
 	}

@@ -24,16 +24,28 @@ func (l *list) say(at, problem string, args ...any) {
 }
 
 // Warnings are rules that no request reaches, and what is odd about others.
-func Warnings(cfg *config.Config) []config.Mistake { return append(unreachable(cfg), oddities(cfg)...) }
+func Warnings(cfg *config.Config) []config.Mistake {
+	var unreached, odd list
+	for i := range cfg.Rules {
+		if r, at := &cfg.Rules[i], fmt.Sprintf("rules[%d]", i); r.Mode != config.Off {
+			unreached.reach(at, cfg, r, cfg.Rules[:i])
+			odd.oddities(at, r)
+		}
+	}
+	return append(unreached, odd...)
+}
 
 // Notes are what is easily overlooked: which requests skip a rule, as people take an absent key for one that is
 // counted as empty; quotas by which callers read what is another identity's; limits that begin afresh with each
 // value that a client makes up; expressions on the path, which Envoy has as the client wrote it; and what helps
 // clients to get around a rule. They are no mistakes.
 func Notes(cfg *config.Config) []config.Mistake {
-	var skips, quotas, afresh, paths list
+	var skips, quotas, afresh, paths, evasions list
 	for i := range cfg.Rules {
 		r, at := &cfg.Rules[i], fmt.Sprintf("rules[%d]", i)
+		if r.Mode == config.Off {
+			continue
+		}
 		var lacks []string
 		for _, component := range mayLack(cfg, r) {
 			lacks = append(lacks, explain.Lacking(component))
@@ -43,11 +55,12 @@ func Notes(cfg *config.Config) []config.Mistake {
 				`the key, or a rule for such requests, limits them)`, r.Name, strings.Join(lacks, " or "))
 		}
 		for where, limits := range r.Lists {
-			if r.Mode != config.Off && !slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Per == nil }) {
+			if !slices.ContainsFunc(limits, func(l config.Limit) bool { return l.Per == nil }) {
 				afresh.say(at+where, `rule %q: every limit has "per": who makes values up begins afresh with each (a limit `+
 					`without "per" bounds them all)`, r.Name)
 			}
 		}
+		evasions.evasions(at, r)
 	}
 	if cfg.Quota != nil {
 		for i, place := range cfg.Quota.Rules {
@@ -66,7 +79,7 @@ func Notes(cfg *config.Config) []config.Mistake {
 				`upstreams do)`, e.Path)
 		}
 	}
-	return slices.Concat(skips, quotas, afresh, paths, evasions(cfg))
+	return slices.Concat(skips, quotas, afresh, paths, evasions)
 }
 
 // pathAttributes are how an expression reads the path, which no one has normalised for it, and lineAttributes

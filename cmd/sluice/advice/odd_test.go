@@ -101,7 +101,7 @@ func checkOdd(t *testing.T, rule, at, says string) {
 	t.Helper()
 	cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + rule + `}]}`))
 	testenv.OK(t, err)
-	all := oddities(cfg)
+	all := Warnings(cfg)
 	if at == "" {
 		testenv.Same(t, rule+": findings", len(all), 0)
 		return

@@ -12,24 +12,17 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/text"
 )
 
-// unreachable names the rules whose every request an earlier rule exempts or rejects. It proves
+// reach names the earlier rule, if there is one, that exempts or rejects every request of a rule. It proves
 // what it says: a regular expression or an expression is compared by its text alone.
-func unreachable(cfg *config.Config) (all list) {
-	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
-		if r.Mode == config.Off {
-			continue
-		}
-		for k := range cfg.Rules[:i] {
-			before := &cfg.Rules[k]
-			if how := ends(cfg, before); how != "" && covers(&before.Match, &r.Match) {
-				all.say(fmt.Sprintf("rules[%d]", i), "rule %q is never reached: rule %q before it %s every request that it would "+
-					"match (want it before that rule, or a narrower match there)", r.Name, before.Name, how)
-				break
-			}
+func (l *list) reach(at string, cfg *config.Config, r *config.Rule, earlier []config.Rule) {
+	for i := range earlier {
+		before := &earlier[i]
+		if how := ends(cfg, before); how != "" && covers(&before.Match, &r.Match) {
+			l.say(at, "rule %q is never reached: rule %q before it %s every request that it would match (want it before "+
+				"that rule, or a narrower match there)", r.Name, before.Name, how)
+			return
 		}
 	}
-	return all
 }
 
 // ends says what a rule does to every request that it matches, where nothing after it matters.
@@ -108,38 +101,30 @@ func implies(b, a *config.StringMatch) bool {
 	return b.Op != config.Regex && b.Op != config.Present && strings.Contains(b.Value, a.Value)
 }
 
-// evasions says what of a configuration helps clients to get around it.
-func evasions(cfg *config.Config) (all list) {
-	for i := range cfg.Rules {
-		r := &cfg.Rules[i]
-		if r.Mode == config.Off {
-			continue
-		}
-		place := fmt.Sprintf("rules[%d]", i)
-		note := func(at, problem string) { all.say(place+at, "rule %q: %s", r.Name, problem) }
-		noteEscapes(&r.Match, ".match", note)
-		for at, key := range identities(r) { // tokens that identify, in the key and in "per"
-			for i := range key {
-				if key[i].Source == config.FromBearer {
-					note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
-						"identity of its own (a claim that jwt_authn has verified has one)")
-				}
+// evasions says what of a rule helps clients to get around it.
+func (l *list) evasions(place string, r *config.Rule) {
+	note := func(at, problem string) { l.say(place+at, "rule %q: %s", r.Name, problem) }
+	noteEscapes(&r.Match, ".match", note)
+	for at, key := range identities(r) { // tokens that identify, in the key and in "per"
+		for i := range key {
+			if key[i].Source == config.FromBearer {
+				note(fmt.Sprintf("%s[%d].bearer", at, i), "a JWT has many spellings that libraries take for one, and each is an "+
+					"identity of its own (a claim that jwt_authn has verified has one)")
 			}
 		}
-		if r.Settle == nil {
-			continue
-		}
-		if r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
-			!slices.ContainsFunc(r.Settle.Status, func(s config.StatusRange) bool { return s.First < 400 && s.Last >= 200 }) {
-			note(".settle.status", "answers of 2xx and 3xx are not charged, and many applications answer a wrong password "+
-				`with 200 or 302 (if yours does, want "expr", or a limit on all attempts beside it)`)
-		}
-		if r.Settle.Release && r.Settle.Cost != nil {
-			note(".settle.missing", `"release" gives an answer away whose client left before its cost came (want "keep" or `+
-				`a cost if answers are streams)`)
-		}
 	}
-	return all
+	if r.Settle == nil {
+		return
+	}
+	if r.Settle.Status != nil && slices.Contains(r.Match.Methods, "POST") &&
+		!slices.ContainsFunc(r.Settle.Status, func(s config.StatusRange) bool { return s.First < 400 && s.Last >= 200 }) {
+		note(".settle.status", "answers of 2xx and 3xx are not charged, and many applications answer a wrong password "+
+			`with 200 or 302 (if yours does, want "expr", or a limit on all attempts beside it)`)
+	}
+	if r.Settle.Release && r.Settle.Cost != nil {
+		note(".settle.missing", `"release" gives an answer away whose client left before its cost came (want "keep" or `+
+			`a cost if answers are streams)`)
+	}
 }
 
 // identities is all that says whose counters a rule is about: its key, and "per" of its limits, those of
@@ -182,45 +167,38 @@ func noteEscapes(m *config.Match, at string, note func(path, problem string)) {
 
 // oddities names what can never match, keys that count nobody together, exemptions of everybody, and
 // secrets that are identities as they are. It says nothing of what may hold for some request.
-func oddities(cfg *config.Config) (all list) {
-	for i := range cfg.Rules {
-		r, at := &cfg.Rules[i], fmt.Sprintf("rules[%d].", i)
-		if r.Mode == config.Off {
-			continue
-		}
-		all.match(at+"match", &r.Match)
-		bare := r.Match
-		bare.Not = nil
-		for i := range r.Match.Not {
-			if covers(&r.Match.Not[i], &bare) {
-				all.say(at+"match.not", "it excludes all that the rest of the match takes, so that the rule never applies")
-			}
-		}
-		for i := range r.Key {
-			k := &r.Key[i]
-			if !k.HasDefault && wantsAbsent(&r.Match, k) {
-				all.say(fmt.Sprintf("%skey[%d]", at, i), "the match wants %q to be absent, and the key needs it, so that the rule "+
-					"never applies", k.Name)
-			}
-		}
-		for where, components := range identities(r) {
-			all.key(at+where[1:], components)
-		}
-		switch {
-		case r.Exempt && takesAll(&r.Match):
-			all.say(at+"match", "this exempts every request from all that follows")
-		case r.Exempt && slices.ContainsFunc(r.Match.Headers, func(h config.NamedMatch) bool {
-			return h.Name == "user-agent"
-		}):
-			all.say(at+"match.headers", "clients choose their user-agent: whoever sends this one is exempt (want what clients "+
-				"cannot choose, such as client_ip)")
-		case !r.Exempt && r.Tiers == nil && r.Cost.IsConstant() && r.Cost.Default == 0 &&
-			(r.Settle == nil || r.Settle.Cost == nil) &&
-			!slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Cost != nil }):
-			all.say(at+"cost", "a cost of 0 charges nothing, so that the rule never rejects (want 1, or \"mode\": \"off\")")
+func (l *list) oddities(at string, r *config.Rule) {
+	l.match(at+".match", &r.Match)
+	bare := r.Match
+	bare.Not = nil
+	for i := range r.Match.Not {
+		if covers(&r.Match.Not[i], &bare) {
+			l.say(at+".match.not", "it excludes all that the rest of the match takes, so that the rule never applies")
 		}
 	}
-	return all
+	for i := range r.Key {
+		k := &r.Key[i]
+		if !k.HasDefault && wantsAbsent(&r.Match, k) {
+			l.say(fmt.Sprintf("%s.key[%d]", at, i), "the match wants %q to be absent, and the key needs it, so that the rule "+
+				"never applies", k.Name)
+		}
+	}
+	for where, components := range identities(r) {
+		l.key(at+where, components)
+	}
+	switch {
+	case r.Exempt && takesAll(&r.Match):
+		l.say(at+".match", "this exempts every request from all that follows")
+	case r.Exempt && slices.ContainsFunc(r.Match.Headers, func(h config.NamedMatch) bool {
+		return h.Name == "user-agent"
+	}):
+		l.say(at+".match.headers", "clients choose their user-agent: whoever sends this one is exempt (want what clients "+
+			"cannot choose, such as client_ip)")
+	case !r.Exempt && r.Tiers == nil && r.Cost.IsConstant() && r.Cost.Default == 0 &&
+		(r.Settle == nil || r.Settle.Cost == nil) &&
+		!slices.ContainsFunc(r.Limits, func(l config.Limit) bool { return l.Cost != nil }):
+		l.say(at+".cost", "a cost of 0 charges nothing, so that the rule never rejects (want 1, or \"mode\": \"off\")")
+	}
 }
 
 // oddText is a text in a condition that no request has.

@@ -83,7 +83,8 @@ func TestUnreachable(t *testing.T) {
 			cfg, err := config.Parse([]byte(`{"redis": {"cluster": "r"}, "rules": [{"name": "first", ` + c.first +
 				`}, {"name": "second", "match": ` + c.second + `, ` + limit + `}]}`))
 			testenv.OK(t, err)
-			found := unreachable(cfg)
+			var found list
+			found.reach("rules[1]", cfg, &cfg.Rules[1], cfg.Rules[:1])
 			if (len(found) == 1) != c.hidden {
 				t.Errorf("%v, want some: %t", found, c.hidden)
 			}
@@ -101,12 +102,12 @@ func TestEvasions(t *testing.T) {
 		rule string // its fields but for the limits
 		want []string
 	}{
-		{`"key": [{"bearer": true}, {"header": "x"}]`, []string{"rules[0].key[0].bearer"}},
+		{`"key": [{"bearer": true}, {"header": "x"}]`, []string{"rules[0].key", "rules[0].key[0].bearer"}},
 		{`"mode": "off", "key": [{"bearer": true}]`, nil},
-		{`"limits": ` + perBearer, []string{"rules[0].limits[0].per[0].bearer"}},
+		{`"limits": ` + perBearer, []string{"rules[0].limits", "rules[0].limits[0].per[0].bearer"}},
 		{
 			`"limits_by": {"source": {"header": "p"}, "values": {"pro": ` + perBearer + `}}`,
-			[]string{"rules[0].limits_by.values.pro[0].per[0].bearer"},
+			[]string{"rules[0].limits_by.values.pro", "rules[0].limits_by.values.pro[0].per[0].bearer"},
 		},
 		{`"match": {"methods": ["POST"]}, "settle": {"status": ["401", "5xx"]}`, []string{"rules[0].settle.status"}},
 		{`"match": {"methods": ["POST"]}, "settle": {"status": ["4xx", "200"]}`, nil},
@@ -130,7 +131,7 @@ func TestEvasions(t *testing.T) {
 		cfg, err := config.Parse([]byte(`{"rules": [` + rule + `}]}`))
 		testenv.SameError(t, tt.rule, err, nil)
 		var got []string
-		for _, note := range evasions(cfg) {
+		for _, note := range Notes(cfg) {
 			got = append(got, note.Path)
 		}
 		testenv.SameList(t, tt.rule, got, tt.want)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // descriptorRules makes the rules of one descriptor that a use sends, for the
@@ -31,7 +32,7 @@ func (c *converter) descriptorRules(u *use, entries []entry, when object, s *ser
 			"labels of metrics never come from requests; \"top_offenders\" logs who is rejected")
 	}
 	for _, name := range order {
-		c.groupRule(u, entries, groups[name], found, when, tier)
+		c.groupRule(u, entries, groups[name], when, tier)
 	}
 }
 
@@ -51,7 +52,7 @@ func (c *converter) tierEntry(entries []entry, found []leaf) int {
 }
 
 // groupRule makes one rule of limits that differ in the tier entry's value alone.
-func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when object, tier int) {
+func (c *converter) groupRule(u *use, entries []entry, group []leaf, when object, tier int) {
 	first := group[0]
 	var key []any
 	var names []string
@@ -63,7 +64,7 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 		pick := first.picks[i]
 		if i != tier {
 			var only object // for the values of the pick
-			if pick.exact() != "" || pick.prefix() != "" {
+			if pick.is != "" && pick.is != "*" {
 				only = e.is(matcher(pick.is))
 			}
 			for _, not := range pick.not {
@@ -79,13 +80,13 @@ func (c *converter) groupRule(u *use, entries []entry, group, found []leaf, when
 				return
 			}
 			if pick.exact() != "" || pick.shares {
-				names = append(names, pick.exact()+pick.prefix())
+				names = append(names, strings.TrimSuffix(pick.is, "*"))
 				continue
 			}
 		}
 		key, names = append(key, e.source), append(names, e.key)
 	}
-	limits, ok := c.groupLimits(group, found, entries, tier)
+	limits, ok := c.groupLimits(group, entries, tier)
 	if !ok {
 		return
 	}
@@ -118,7 +119,7 @@ func assemble(name string, match object, key []any, cost any, limits field, shad
 
 // groupLimits are the limits of a group: plain ones, or tiers by the value of an
 // entry. It reports false if there is nothing to limit.
-func (c *converter) groupLimits(group, found []leaf, entries []entry, tier int) (field, bool) {
+func (c *converter) groupLimits(group []leaf, entries []entry, tier int) (field, bool) {
 	if tier < 0 || len(group) == 1 && group[0].picks[tier].any() {
 		limit := c.limit(&group[0])
 		return field{"limits", []any{limit}}, limit != nil

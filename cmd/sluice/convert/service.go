@@ -108,14 +108,6 @@ type choice struct {
 // any reports whether every value leads there.
 func (c *choice) any() bool { return c.is == "" && len(c.not) == 0 }
 
-// prefix is that of the values; "" if they need none.
-func (c *choice) prefix() string {
-	if prefix, wild := strings.CutSuffix(c.is, "*"); wild {
-		return prefix
-	}
-	return ""
-}
-
 // exact is the only value; "" if there are more.
 func (c *choice) exact() string {
 	if isWild(c.is) {
@@ -125,7 +117,9 @@ func (c *choice) exact() string {
 }
 
 // wild reports whether some values are known by their prefix alone.
-func (c *choice) wild() bool { return c.prefix() != "" || slices.ContainsFunc(c.not, isWild) }
+func (c *choice) wild() bool {
+	return isWild(c.is) && c.is != "*" || slices.ContainsFunc(c.not, isWild)
+}
 
 func isWild(pattern string) bool { return strings.HasSuffix(pattern, "*") }
 

@@ -3,7 +3,6 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/deploy"
 	"github.com/sluiceproxy/sluice/internal/yamltree"
+	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // Options say what goes into the files.
@@ -115,8 +115,8 @@ func Relay(o *Options) (Result, error) {
 	t.SetText("static_resources/listeners/relay/address", listen[0].socketAddress())
 	t.SetText("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/http_filters/"+
 		"envoy.filters.http.rbac/typed_config/rules/policies/limiters/principals", "["+strings.Join(identities, ", ")+"]")
-	passwordEnv := cmp.Or(o.PasswordEnv, defaultPasswordEnv)
-	note := "the password of Redis is taken from the environment variable " + passwordEnv
+	o.PasswordEnv = cmp.Or(o.PasswordEnv, defaultPasswordEnv)
+	note := inEnvironment + o.PasswordEnv
 	if !o.TLS && slices.ContainsFunc(nodes, func(a address) bool { return !net.ParseIP(a.host).IsLoopback() }) {
 		note += ", and goes over the network in clear: set --redis-tls, unless the network encrypts"
 	}
@@ -129,7 +129,7 @@ func Relay(o *Options) (Result, error) {
 	const options = "typed_extension_protocol_options"
 	yamltree.Drop(servers, options)
 	put := func(key string, value *yaml.Node) { yamltree.PutBefore(servers, "load_assignment", key, value) }
-	put(options, proxyAuth(t, o.User, passwordEnv))
+	put(options, proxyAuth(t, o))
 	if o.TLS {
 		put("transport_socket", tlsOf(t, o, nodes[0]))
 	}
@@ -167,15 +167,19 @@ const (
 	limiter  = listener + "filter_chains/0/filters/0/typed_config/http_filters/sluice/typed_config/config/"
 )
 
-// Envoy renders a complete configuration of Envoy.
+// Envoy renders a complete configuration of Envoy. It completes the options by what the plugin's configuration says.
 func Envoy(o *Options) (Result, error) {
-	p, err := newPlugin(o)
+	cfg, err := input.Load(o.Plugin)
 	if err != nil {
 		return Result{}, err
 	}
+	if cfg.Redis != nil && len(o.Redis) == 0 {
+		return Result{}, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
+	}
+	text, notes := strings.TrimPrefix(string(o.Plugin), "\ufeff"), o.takeCredentials(cfg.Redis)
 	t := shipped("envoy/" + envoyFile(o))
 	nodes := addresses(t, "--redis", o.Redis...)
-	if len(nodes) > 1 && !o.Cluster && p.passwordEnv != "" {
+	if len(nodes) > 1 && !o.Cluster && o.PasswordEnv != "" {
 		t.Fail("a failover with a password: Envoy's health check would hold it in the file (see " +
 			"deploy/envoy/failover.yaml, or use --redis-cluster)")
 	}
@@ -192,35 +196,34 @@ func Envoy(o *Options) (Result, error) {
 	setEndpoints(t, "upstream", upstream...)
 	t.SetText(limiter+"vm_config/code/local/filename", scalar(o.Wasm))
 	if len(nodes) > 0 { // how Redis is reached and entered
-		cluster, sendsAuth := "redis", true
-		if o.Cluster { // then redis_proxy does
-			cluster, sendsAuth = "redis_nodes", false
+		cluster := "redis"
+		if o.Cluster {
+			cluster = "redis_nodes"
 		}
-		p.connect("redis", sendsAuth)
+		text = o.connect(text)
 		setEndpoints(t, cluster, nodes...)
 		servers := t.At(clusters + cluster)
 		if o.TLS {
 			yamltree.PutBefore(servers, "load_assignment", "transport_socket", tlsOf(t, o, nodes[0]))
 		}
 		switch {
-		case p.passwordEnv == "":
-		case sendsAuth:
-			variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", p.passwordEnv))
-			yamltree.Put(t.At(limiter+"vm_config"), "environment_variables", variables)
+		case o.PasswordEnv == "":
+		case o.Cluster:
+			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options", proxyAuth(t, o))
 		default:
-			yamltree.PutBefore(servers, "load_assignment", "typed_extension_protocol_options",
-				proxyAuth(t, p.user, p.passwordEnv))
+			variables := t.Fragment(fmt.Sprintf("{host_env_keys: [%s]}", o.PasswordEnv))
+			yamltree.Put(t.At(limiter+"vm_config"), "environment_variables", variables)
 		}
 	}
 	// As a block of text. JSON has no tab or line end inside its strings.
-	text := strings.ReplaceAll(strings.Trim(string(p.text), "\r\n"), "\t", "  ")
+	text = strings.ReplaceAll(strings.Trim(text, "\r\n"), "\t", "  ")
 	t.Set(limiter+"configuration/value", &yaml.Node{
 		Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: lineEnd.ReplaceAllString(text+"\n", "\n"),
 	})
 	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
 	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: p.notes}, err
+	return Result{YAML: out, Notes: notes}, err
 }
 
 var lineEnd = regexp.MustCompile(`[ \r]*\n`)
@@ -266,66 +269,52 @@ func setEndpoints(t *yamltree.Tree, cluster string, list ...address) {
 }
 
 // proxyAuth has Envoy's redis_proxy enter Redis.
-func proxyAuth(t *yamltree.Tree, user, passwordEnv string) *yaml.Node {
+func proxyAuth(t *yamltree.Tree, o *Options) *yaml.Node {
 	auth := t.Fragment(`envoy.filters.network.redis_proxy:
   "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions
 `)
 	options := auth.Content[1]
-	if user != "" {
-		yamltree.Put(options, "auth_username", t.Fragment("{inline_string: "+quote(user)+"}"))
+	if o.User != "" {
+		yamltree.Put(options, "auth_username", t.Fragment("{inline_string: "+quote(o.User)+"}"))
 	}
-	yamltree.Put(options, "auth_password", t.Fragment("{environment_variable: "+passwordEnv+"}"))
+	yamltree.Put(options, "auth_password", t.Fragment("{environment_variable: "+o.PasswordEnv+"}"))
 	return auth
 }
 
-// defaultPasswordEnv is the environment variable that takes a password's place.
-const defaultPasswordEnv = "REDIS_PASSWORD"
+const (
+	// defaultPasswordEnv is the environment variable that takes a password's place.
+	defaultPasswordEnv = "REDIS_PASSWORD"
+	inEnvironment      = "the password of Redis is taken from the environment variable "
+)
 
-// plugin is a plugin's configuration on its way into a file.
-type plugin struct {
-	text []byte // JSON
-	// How Redis is entered; passwordEnv is empty if it has no password.
-	user, passwordEnv string
-	notes             []string // on the password
+// takeCredentials takes from the plugin's configuration how Redis is entered, where no flag says it. Without
+// a password PasswordEnv stays empty.
+func (o *Options) takeCredentials(redis *config.Redis) (notes []string) {
+	if redis == nil {
+		redis = &config.Redis{}
+	}
+	o.User, o.PasswordEnv = cmp.Or(o.User, redis.Username), cmp.Or(o.PasswordEnv, redis.PasswordEnv)
+	if o.User != "" || redis.Password != "" {
+		o.PasswordEnv = cmp.Or(o.PasswordEnv, defaultPasswordEnv)
+	}
+	switch {
+	case redis.Password != "":
+		return []string{"redis.password is not written into the file: it is taken from the environment variable " +
+			o.PasswordEnv}
+	case o.PasswordEnv != "":
+		return []string{inEnvironment + o.PasswordEnv}
+	}
+	return nil
 }
 
-// newPlugin reads a configuration, which must be valid, and takes its
-// credentials out of it.
-func newPlugin(o *Options) (*plugin, error) {
-	cfg, err := input.Load(o.Plugin)
-	if err != nil {
-		return nil, err
+// connect names the Envoy cluster of Redis in the plugin's configuration, and the credentials, unless redis_proxy
+// sends them.
+func (o *Options) connect(plugin string) string {
+	fields := map[string]string{"cluster": "redis", "username": "", "password": "", "password_env": ""}
+	if !o.Cluster {
+		fields["username"], fields["password_env"] = o.User, o.PasswordEnv
 	}
-	if cfg.Redis != nil && len(o.Redis) == 0 {
-		return nil, fmt.Errorf("the configuration has \"redis\", so its address is needed: --redis host:port")
-	}
-	p := &plugin{text: bytes.TrimPrefix(o.Plugin, []byte("\ufeff")), user: o.User, passwordEnv: o.PasswordEnv}
-	note := "the password of Redis is taken from the environment variable "
-	if cfg.Redis != nil {
-		p.user = cmp.Or(p.user, cfg.Redis.Username)
-		p.passwordEnv = cmp.Or(p.passwordEnv, cfg.Redis.PasswordEnv)
-		if cfg.Redis.Password != "" {
-			p.passwordEnv = cmp.Or(p.passwordEnv, defaultPasswordEnv)
-			note = "redis.password is not written into the file: it is taken from the environment variable "
-		}
-	}
-	if p.user != "" {
-		p.passwordEnv = cmp.Or(p.passwordEnv, defaultPasswordEnv)
-	}
-	if p.passwordEnv != "" {
-		p.notes = []string{note + p.passwordEnv}
-	}
-	return p, nil
-}
-
-// connect names the Envoy cluster of Redis, and the credentials that the plugin
-// sends itself.
-func (p *plugin) connect(cluster string, sendsAuth bool) {
-	fields := map[string]string{"cluster": cluster, "username": "", "password": "", "password_env": ""}
-	if sendsAuth {
-		fields["username"], fields["password_env"] = p.user, p.passwordEnv
-	}
-	old := gjson.GetBytes(p.text, "redis")
+	old := gjson.Get(plugin, "redis")
 	var members []string
 	add := func(name, raw string) { members = append(members, quote(name)+": "+raw) }
 	old.ForEach(func(key, value gjson.Result) bool {
@@ -347,10 +336,10 @@ func (p *plugin) connect(cluster string, sendsAuth bool) {
 	object := "{" + strings.Join(members, ", ") + "}"
 	begin, end := old.Index, old.Index+len(old.Raw)
 	if !old.Exists() {
-		begin = bytes.IndexByte(p.text, '{') + 1
+		begin = strings.IndexByte(plugin, '{') + 1
 		object, end = "\n  \"redis\": "+object+",", begin
 	}
-	p.text = slices.Concat(p.text[:begin], []byte(object), p.text[end:])
+	return plugin[:begin] + object + plugin[end:]
 }
 
 func quote(s string) string {

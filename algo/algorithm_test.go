@@ -64,31 +64,26 @@ func TestEveryAlgorithmHasItsCase(t *testing.T) {
 		found, ok := node.(*ast.SwitchStmt)
 		if ok {
 			switches++
-			testCases(t, found)
+			var named []string
+			for _, clause := range found.Body.List {
+				cases := clause.(*ast.CaseClause).List
+				if len(cases) == 0 {
+					t.Error("a switch has a default")
+				}
+				for _, name := range cases {
+					named = append(named, strings.ToLower(name.(*ast.Ident).Name))
+				}
+			}
+			for _, a := range Algorithms() {
+				if name := strings.ReplaceAll(a.String(), "_", ""); !slices.Contains(named, name) {
+					t.Errorf("a switch of %v does not name %s", named, a)
+				}
+			}
 		}
 		return true
 	})
 	if want := 6; switches != want {
 		t.Errorf("%d switches, want %d", switches, want)
-	}
-}
-
-func testCases(t *testing.T, s *ast.SwitchStmt) {
-	t.Helper()
-	var named []string
-	for _, clause := range s.Body.List {
-		cases := clause.(*ast.CaseClause).List
-		if len(cases) == 0 {
-			t.Error("a switch has a default")
-		}
-		for _, name := range cases {
-			named = append(named, strings.ToLower(name.(*ast.Ident).Name))
-		}
-	}
-	for _, a := range Algorithms() {
-		if name := strings.ReplaceAll(a.String(), "_", ""); !slices.Contains(named, name) {
-			t.Errorf("a switch of %v does not name %s", named, a)
-		}
 	}
 }
 

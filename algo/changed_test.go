@@ -194,49 +194,44 @@ func TestChangesForgetNothing(t *testing.T) {
 				if n%4 == 0 && a.HasBurst() {
 					l = r.lent(a)
 				}
-				checkChanges(t, r, l)
+				plain, states, now := mustPlan(t, l), make([]State, 1), epoch+r.Int64N(1e15)
+				out := make([]Decision, 1)
+				for range 60 {
+					size, seen := r.size(&l), r.size(&l)
+					if l.LeaseMicros > 0 { // of what was lent, each rate has drained other units
+						size.Units, seen.Units = l.Units, l.Units
+					}
+					own, _ := plain.Sized(new(Plan), []Size{size})
+					if own == nil {
+						continue
+					}
+					decide(own, states, now, r.cost(own.Limits()[0].Capacity()), out)
+					charged := now
+					now += r.span(0, max(l.WindowMicros, l.TTLMicros)/4)
+					seen.Units = max(seen.Units, size.Units)
+					if hasRate := l.Algorithm.HasBurst() && !l.Steps; hasRate && len(states[0]) > 0 {
+						seen.Units = max(seen.Units, states[0][bucketLimit])
+					}
+					other, _ := plain.Sized(new(Plan), []Size{seen})
+					if other == nil {
+						continue
+					}
+					gives := r.cost(own.Limits()[0].Capacity())
+					if r.oneIn(3) {
+						gives = -gives
+					}
+					before := roomOf(other, states, now)
+					refund(own, states, charged, now, gives)
+					after := roomOf(other, states, now)
+					const rounds = 1
+					if after > before+max(gives, 0)+rounds {
+						t.Fatalf("%+v changes by %d at %d: %+v has room for %d, and had for %d before; state %v",
+							own.Limits()[0], gives, now, other.Limits()[0], after, before, states[0])
+					}
+					now += r.step(&l, out[0], now)
+				}
 			}
 		})
-	}
-}
-
-func checkChanges(t *testing.T, r random, l Limit) {
-	t.Helper()
-	plain, states, now := mustPlan(t, l), make([]State, 1), epoch+r.Int64N(1e15)
-	out := make([]Decision, 1)
-	for range 60 {
-		size, seen := r.size(&l), r.size(&l)
-		if l.LeaseMicros > 0 { // of what was lent, each rate has drained other units
-			size.Units, seen.Units = l.Units, l.Units
-		}
-		own, _ := plain.Sized(new(Plan), []Size{size})
-		if own == nil {
-			continue
-		}
-		decide(own, states, now, r.cost(own.Limits()[0].Capacity()), out)
-		charged := now
-		now += r.span(0, max(l.WindowMicros, l.TTLMicros)/4)
-		seen.Units = max(seen.Units, size.Units)
-		if hasRate := l.Algorithm.HasBurst() && !l.Steps; hasRate && len(states[0]) > 0 {
-			seen.Units = max(seen.Units, states[0][bucketLimit])
-		}
-		other, _ := plain.Sized(new(Plan), []Size{seen})
-		if other == nil {
-			continue
-		}
-		gives := r.cost(own.Limits()[0].Capacity())
-		if r.oneIn(3) {
-			gives = -gives
-		}
-		before := roomOf(other, states, now)
-		refund(own, states, charged, now, gives)
-		after := roomOf(other, states, now)
-		const rounds = 1
-		if after > before+max(gives, 0)+rounds {
-			t.Fatalf("%+v changes by %d at %d: %+v has room for %d, and had for %d before; state %v",
-				own.Limits()[0], gives, now, other.Limits()[0], after, before, states[0])
-		}
-		now += r.step(&l, out[0], now)
 	}
 }
 
@@ -261,49 +256,38 @@ func TestNoWaitIsLongerThanTheLimitNeeds(t *testing.T) {
 				if n%3 == 0 && a.HasBurst() {
 					l = r.lent(a)
 				}
-				checkLongestWait(t, r, l)
+				plain, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+				now := epoch + r.Int64N(1e15)
+				for range 60 {
+					sized, ok := plain.Sized(new(Plan), []Size{r.size(&l)})
+					if !ok {
+						t.Fatal("out of bounds")
+					}
+					limit := &sized.Limits()[0]
+					jump := int64(0)
+					if r.oneIn(8) {
+						jump = r.span(1, 10*MaxWindowMicros)
+					}
+					decide(sized, states, now+jump, r.cost(limit.Capacity()), out)
+					cost := max(r.cost(limit.Capacity()), 1)
+					if !decide(sized, states, now, cost, out) && cost <= limit.Capacity() {
+						wait := out[0].RetryAfterMicros
+						restore := limit.RestoreMicros()
+						longest := restore + restore/1024 + 1 + 2*limit.LeaseMicros // intervals are rounded up
+						if limit.Algorithm == SlidingWindowCounter {
+							longest = limit.WindowMicros + limit.WindowMicros/max(limit.SubWindows, 1)
+						}
+						if wait < 1 || wait > longest {
+							t.Fatalf("%+v: cost %d waits %d us, want at most %d; state %v at %d", *limit, cost, wait, longest, states, now)
+						}
+						if !allowedAt(sized, states, now+wait, cost) {
+							t.Fatalf("%+v: cost %d is not admitted after %d us; state %v at %d", *limit, cost, wait, states, now)
+						}
+					}
+					now += r.step(&l, out[0], now)
+				}
 			}
 		})
-	}
-}
-
-func checkLongestWait(t *testing.T, r random, l Limit) {
-	t.Helper()
-	plain, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
-	now := epoch + r.Int64N(1e15)
-	for range 60 {
-		sized, ok := plain.Sized(new(Plan), []Size{r.size(&l)})
-		if !ok {
-			t.Fatal("out of bounds")
-		}
-		limit := &sized.Limits()[0]
-		jump := int64(0)
-		if r.oneIn(8) {
-			jump = r.span(1, 10*MaxWindowMicros)
-		}
-		decide(sized, states, now+jump, r.cost(limit.Capacity()), out)
-		cost := max(r.cost(limit.Capacity()), 1)
-		if !decide(sized, states, now, cost, out) && cost <= limit.Capacity() {
-			checkWait(t, sized, states, now, cost, out[0].RetryAfterMicros)
-		}
-		now += r.step(&l, out[0], now)
-	}
-}
-
-// checkWait checks that a wait is no longer than the limit needs, and that the
-// cost is then admitted.
-func checkWait(t *testing.T, p *Plan, states []State, now, cost, wait int64) {
-	t.Helper()
-	l := &p.Limits()[0]
-	longest := l.RestoreMicros() + l.RestoreMicros()/1024 + 1 + 2*l.LeaseMicros // intervals are rounded up
-	if l.Algorithm == SlidingWindowCounter {
-		longest = l.WindowMicros + l.WindowMicros/max(l.SubWindows, 1)
-	}
-	if wait < 1 || wait > longest {
-		t.Fatalf("%+v: cost %d waits %d us, want at most %d; state %v at %d", *l, cost, wait, longest, states, now)
-	}
-	if !allowedAt(p, states, now+wait, cost) {
-		t.Fatalf("%+v: cost %d is not admitted after %d us; state %v at %d", *l, cost, wait, states, now)
 	}
 }
 

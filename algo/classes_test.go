@@ -42,44 +42,38 @@ func TestClassesByDefinition(t *testing.T) {
 			if coarse || l.Queue {
 				continue // a queue rejects for its delay, too
 			}
-			checkClasses(t, r, l)
-		}
-	}
-}
-
-// checkClasses compares the decisions about classes with what is left for the highest.
-func checkClasses(t *testing.T, r random, l Limit) {
-	t.Helper()
-	whole := mustPlan(t, l)
-	states, now := []State{nil}, int64(epoch)
-	for range 40 {
-		size := l.Size()
-		size.Ceiling = r.span(1, MaxCeiling)
-		class, ok := whole.Sized(new(Plan), []Size{size})
-		if !ok {
-			t.Fatalf("%+v of %+v", size, l)
-		}
-		now += r.Int64N(max(l.WindowMicros, 1e6) / 4)
-		whole.Rebase(states, now)
-		report, decided := make([]Decision, 1), make([]Decision, 1)
-		whole.Check(states, now, []int64{0}, report)
-		cost := r.cost(l.Capacity())
-		room := class.Limits()[0].Room()
-		left := max(report[0].Remaining-(l.Capacity()-room), 0)
-		same := []State{slices.Clone(states[0])}
-		allowed := class.DecideAs(7, states, now, []int64{cost}, decided)
-		text := fmt.Sprintf("%+v, ceiling %d, cost %d, of %d left", l, size.Ceiling, cost, left)
-		testenv.Same(t, text+": admitted", allowed, cost <= left)
-		if allowed && cost > 0 {
-			left -= cost
-			whole.DecideAs(7, same, now, []int64{cost}, report)
-		}
-		testenv.Same(t, text+": remaining", decided[0].Remaining, left)
-		testenv.Same(t, text+": never", decided[0].RetryAfterMicros == Never, cost > room)
-		testenv.SameList(t, text+": state", states[0], same[0])
-		checkClassWait(t, class, states, now, cost, decided[0].RetryAfterMicros)
-		if t.Failed() {
-			t.FailNow()
+			whole := mustPlan(t, l)
+			states, now := []State{nil}, int64(epoch)
+			for range 40 {
+				size := l.Size()
+				size.Ceiling = r.span(1, MaxCeiling)
+				class, ok := whole.Sized(new(Plan), []Size{size})
+				if !ok {
+					t.Fatalf("%+v of %+v", size, l)
+				}
+				now += r.Int64N(max(l.WindowMicros, 1e6) / 4)
+				whole.Rebase(states, now)
+				report, decided := make([]Decision, 1), make([]Decision, 1)
+				whole.Check(states, now, []int64{0}, report)
+				cost := r.cost(l.Capacity())
+				room := class.Limits()[0].Room()
+				left := max(report[0].Remaining-(l.Capacity()-room), 0)
+				same := []State{slices.Clone(states[0])}
+				allowed := class.DecideAs(7, states, now, []int64{cost}, decided)
+				text := fmt.Sprintf("%+v, ceiling %d, cost %d, of %d left", l, size.Ceiling, cost, left)
+				testenv.Same(t, text+": admitted", allowed, cost <= left)
+				if allowed && cost > 0 {
+					left -= cost
+					whole.DecideAs(7, same, now, []int64{cost}, report)
+				}
+				testenv.Same(t, text+": remaining", decided[0].Remaining, left)
+				testenv.Same(t, text+": never", decided[0].RetryAfterMicros == Never, cost > room)
+				testenv.SameList(t, text+": state", states[0], same[0])
+				checkClassWait(t, class, states, now, cost, decided[0].RetryAfterMicros)
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
 		}
 	}
 }

@@ -42,9 +42,42 @@ func TestSlotsInRedis(t *testing.T) {
 				clock:   c.clock,
 			}
 			w.check, w.refund, w.renew = c.scripts(p)
-			w.takesAndReleases(t)
-			w.meetsAnEmptyRedis(t)
-			w.releasesMany(t)
+			_, slots := w.ask(t, 1, 1, 2)
+			testenv.Same(t, "what the first request leaves", slots.Remaining, 1)
+			testenv.Same(t, "its reset", slots.ResetAfterMicros, 0)
+			window, slots := w.ask(t, 2, 1, 2)
+			testenv.Same(t, "that the second, which is too large, is allowed", slots.Allowed, false)
+			testenv.Same(t, "its wait", slots.RetryAfterMicros, 1e6)
+			testenv.Same(t, "what it leaves of the window", window.Remaining, 99)
+			_, slots = w.ask(t, 3, 1, 4)
+			testenv.Same(t, "the wait of a cost above the limit", slots.RetryAfterMicros, Never)
+			testenv.Same(t, "entries missing of a request that took none", w.gone(t, 2, 0, 2), 1)
+			_, slots = w.ask(t, 4, 1, 1)
+			testenv.Same(t, "what the rest leaves", slots.Remaining, 0)
+			testenv.Same(t, "entries missing of a request that took some", w.gone(t, 1, 0, 2), 0)
+			testenv.Same(t, "entries missing when it is given back twice", w.gone(t, 1, 0, 2), 1)
+			window, slots = w.ask(t, 0, 0, 0)
+			testenv.Same(t, "slots after the release", slots.Remaining, 2)
+			testenv.Same(t, "the window after the release", window.Remaining, 98)
+
+			// A Redis that has lost its data learns of slots by their renewal.
+			w.client.Del(ctx, w.keys[1])
+			testenv.Same(t, "entries missing at the first renewal", w.missing(t), 2)
+			testenv.Same(t, "entries missing at the second renewal", w.missing(t), 0)
+			_, slots = w.ask(t, 6, 1, 1)
+			testenv.Same(t, "that a request above the limit is allowed", slots.Allowed, false)
+			testenv.Same(t, "what it leaves", slots.Remaining, 0)
+			ttl := w.client.PTTL(ctx, w.keys[1]).Val()
+			testenv.Within(t, "the life of the key", ttl, 29*time.Second, 30*time.Second+time.Millisecond)
+
+			for _, want := range []int64{1, 2} {
+				reply := w.client.Eval(ctx, ReleaseScript().Source, w.keys[1:], 5, 3, 77, 1)
+				testenv.Same(t, "entries missing at a release of two", count(t, reply), want)
+			}
+			_, slots = w.ask(t, 0, 0, 0)
+			testenv.Same(t, "slots after the release", slots.Remaining, 2)
+			w.gone(t, 4, 0, 1)
+			testenv.Same(t, "keys left when no slot is held", w.client.Exists(ctx, w.keys[1]).Val(), 0)
 		})
 	}
 }
@@ -86,50 +119,4 @@ func count(t *testing.T, reply *redis.Cmd) int64 {
 	n, err := reply.Int64()
 	testenv.OK(t, err)
 	return n
-}
-
-func (w *slotWorker) takesAndReleases(t *testing.T) {
-	t.Helper()
-	_, slots := w.ask(t, 1, 1, 2)
-	testenv.Same(t, "what the first request leaves", slots.Remaining, 1)
-	testenv.Same(t, "its reset", slots.ResetAfterMicros, 0)
-	window, slots := w.ask(t, 2, 1, 2)
-	testenv.Same(t, "that the second, which is too large, is allowed", slots.Allowed, false)
-	testenv.Same(t, "its wait", slots.RetryAfterMicros, 1e6)
-	testenv.Same(t, "what it leaves of the window", window.Remaining, 99)
-	_, slots = w.ask(t, 3, 1, 4)
-	testenv.Same(t, "the wait of a cost above the limit", slots.RetryAfterMicros, Never)
-	testenv.Same(t, "entries missing of a request that took none", w.gone(t, 2, 0, 2), 1)
-	_, slots = w.ask(t, 4, 1, 1)
-	testenv.Same(t, "what the rest leaves", slots.Remaining, 0)
-	testenv.Same(t, "entries missing of a request that took some", w.gone(t, 1, 0, 2), 0)
-	testenv.Same(t, "entries missing when it is given back twice", w.gone(t, 1, 0, 2), 1)
-	window, slots = w.ask(t, 0, 0, 0)
-	testenv.Same(t, "slots after the release", slots.Remaining, 2)
-	testenv.Same(t, "the window after the release", window.Remaining, 98)
-}
-
-// meetsAnEmptyRedis renews what a Redis that restarted no longer has.
-func (w *slotWorker) meetsAnEmptyRedis(t *testing.T) {
-	t.Helper()
-	w.client.Del(ctx, w.keys[1])
-	testenv.Same(t, "entries missing at the first renewal", w.missing(t), 2)
-	testenv.Same(t, "entries missing at the second renewal", w.missing(t), 0)
-	_, slots := w.ask(t, 6, 1, 1)
-	testenv.Same(t, "that a request above the limit is allowed", slots.Allowed, false)
-	testenv.Same(t, "what it leaves", slots.Remaining, 0)
-	ttl := w.client.PTTL(ctx, w.keys[1]).Val()
-	testenv.Within(t, "the life of the key", ttl, 29*time.Second, 30*time.Second+time.Millisecond)
-}
-
-func (w *slotWorker) releasesMany(t *testing.T) {
-	t.Helper()
-	for _, want := range []int64{1, 2} {
-		reply := w.client.Eval(ctx, ReleaseScript().Source, w.keys[1:], 5, 3, 77, 1)
-		testenv.Same(t, "entries missing at a release of two", count(t, reply), want)
-	}
-	_, slots := w.ask(t, 0, 0, 0)
-	testenv.Same(t, "slots after the release", slots.Remaining, 2)
-	w.gone(t, 4, 0, 1)
-	testenv.Same(t, "keys left when no slot is held", w.client.Exists(ctx, w.keys[1]).Val(), 0)
 }

@@ -24,46 +24,42 @@ func TestConcurrencyByDefinition(t *testing.T) {
 	t.Parallel()
 	r := newRandom(4711)
 	for range 300 {
-		checkConcurrency(t, r, r.limit(Concurrency))
+		l := r.limit(Concurrency)
+		type held struct{ nonce, slots, end int64 }
+		p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+		now, all := epoch+r.Int64N(1e15), []held(nil)
+		for nonce := range int64(150) {
+			now += r.step(&l, out[0], now)
+			all = slices.DeleteFunc(all, func(h held) bool { return h.end <= now })
+			p.Rebase(states, now)
+			if i := r.IntN(len(all) + 1); i < len(all) && r.oneIn(2) {
+				if h := &all[i]; r.oneIn(3) {
+					h.end = now + l.TTLMicros
+					p.Renew(states, now, h.nonce, h.slots)
+				} else {
+					p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
+					p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
+					all = slices.Delete(all, i, i+1)
+				}
+				continue
+			}
+			used := int64(0)
+			for _, h := range all {
+				used += h.slots
+			}
+			cost := r.cost(l.Units)
+			if got, want := p.DecideAs(nonce, states, now, []int64{cost}, out), used+cost <= l.Units || cost == 0; got != want {
+				t.Fatalf("%+v with %d in use: cost %d is allowed: %v", l, used, cost, got)
+			}
+			if out[0].Allowed && cost > 0 {
+				all, used = append(all, held{nonce, cost, now + l.TTLMicros}), used+cost
+			}
+			if want := max(l.Units-used, 0); out[0].Remaining != want || out[0].ResetAfterMicros != 0 {
+				t.Fatalf("%+v with %d in use: %+v", l, used, out[0])
+			}
+		}
 		if t.Failed() {
 			return
-		}
-	}
-}
-
-func checkConcurrency(t *testing.T, r random, l Limit) {
-	t.Helper()
-	type held struct{ nonce, slots, end int64 }
-	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
-	now, all := epoch+r.Int64N(1e15), []held(nil)
-	for nonce := range int64(150) {
-		now += r.step(&l, out[0], now)
-		all = slices.DeleteFunc(all, func(h held) bool { return h.end <= now })
-		p.Rebase(states, now)
-		if i := r.IntN(len(all) + 1); i < len(all) && r.oneIn(2) {
-			if h := &all[i]; r.oneIn(3) {
-				h.end = now + l.TTLMicros
-				p.Renew(states, now, h.nonce, h.slots)
-			} else {
-				p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
-				p.RefundAs(h.nonce, states, now, now, []int64{h.slots})
-				all = slices.Delete(all, i, i+1)
-			}
-			continue
-		}
-		used := int64(0)
-		for _, h := range all {
-			used += h.slots
-		}
-		cost := r.cost(l.Units)
-		if got, want := p.DecideAs(nonce, states, now, []int64{cost}, out), used+cost <= l.Units || cost == 0; got != want {
-			t.Fatalf("%+v with %d in use: cost %d is allowed: %v", l, used, cost, got)
-		}
-		if out[0].Allowed && cost > 0 {
-			all, used = append(all, held{nonce, cost, now + l.TTLMicros}), used+cost
-		}
-		if want := max(l.Units-used, 0); out[0].Remaining != want || out[0].ResetAfterMicros != 0 {
-			t.Fatalf("%+v with %d in use: %+v", l, used, out[0])
 		}
 	}
 }

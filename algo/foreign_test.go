@@ -40,11 +40,33 @@ func TestForeignKeys(t *testing.T) {
 			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprintf("%s-%d", name, i))
 			for _, cost := range []int64{1, 0, 99} {
 				l.poison(t, poison)
-				l.decidesAnew(t, cost)
+				states, want := make([]State, 1), make([]Decision, 1)
+				for n := range 2 {
+					l.nonce = int64(n + 1)
+					allowed := l.DecideAs(l.nonce, states, epoch, l.Each(cost), want)
+					out, got, err := l.parse(l.decide(l.client, epoch, cost))
+					what := fmt.Sprintf("%s: call %d of cost %d", l.keys[0], n, cost)
+					testenv.SameError(t, what, err, nil)
+					testenv.Same(t, what+": that it is allowed", got, allowed)
+					testenv.SameList(t, what+": its decisions", out, want)
+				}
+				if n := l.client.Exists(ctx, l.keys[0]).Val(); n == 1 != (len(states[0]) > 0) {
+					t.Errorf("%s: %d keys after a cost of %d", l.keys[0], n, cost)
+				}
 			}
 			for _, cost := range []int64{1, -1} {
 				l.poison(t, poison)
-				l.settlesAnew(t, cost)
+				states, want := make([]State, 1), make([]Decision, 1)
+				l.nonce = 7
+				if err := l.giveBack(l.client, epoch, cost, epoch).Err(); err != nil {
+					t.Fatalf("%s: settling %d: %v", l.keys[0], cost, err)
+				}
+				l.RefundAs(7, states, epoch, epoch, l.Each(cost))
+				l.DecideAs(7, states, epoch, l.Each(1), want)
+				out, _, err := l.parse(l.decide(l.client, epoch, 1))
+				if err != nil || !slices.Equal(out, want) {
+					t.Fatalf("%s: after %d: %+v, %v; want %+v", l.keys[0], cost, out, err, want)
+				}
 			}
 		}
 	}
@@ -101,40 +123,6 @@ func (l *luaPlan) poison(t *testing.T, write func(redis.Cmdable, string) error) 
 	t.Helper()
 	testenv.OK(t, l.client.Del(ctx, l.keys[0]).Err())
 	testenv.OK(t, write(l.client, l.keys[0]))
-}
-
-// decidesAnew decides, and then again, as if there were no key.
-func (l *luaPlan) decidesAnew(t *testing.T, cost int64) {
-	t.Helper()
-	states, want := make([]State, 1), make([]Decision, 1)
-	for n := range 2 {
-		l.nonce = int64(n + 1)
-		allowed := l.DecideAs(l.nonce, states, epoch, l.Each(cost), want)
-		out, got, err := l.parse(l.decide(l.client, epoch, cost))
-		what := fmt.Sprintf("%s: call %d of cost %d", l.keys[0], n, cost)
-		testenv.SameError(t, what, err, nil)
-		testenv.Same(t, what+": that it is allowed", got, allowed)
-		testenv.SameList(t, what+": its decisions", out, want)
-	}
-	if n := l.client.Exists(ctx, l.keys[0]).Val(); n == 1 != (len(states[0]) > 0) {
-		t.Errorf("%s: %d keys after a cost of %d", l.keys[0], n, cost)
-	}
-}
-
-// settlesAnew gives back, or owes, and then decides as if there had been no key.
-func (l *luaPlan) settlesAnew(t *testing.T, cost int64) {
-	t.Helper()
-	states, want := make([]State, 1), make([]Decision, 1)
-	l.nonce = 7
-	if err := l.giveBack(l.client, epoch, cost, epoch).Err(); err != nil {
-		t.Fatalf("%s: settling %d: %v", l.keys[0], cost, err)
-	}
-	l.RefundAs(7, states, epoch, epoch, l.Each(cost))
-	l.DecideAs(7, states, epoch, l.Each(1), want)
-	out, _, err := l.parse(l.decide(l.client, epoch, 1))
-	if err != nil || !slices.Equal(out, want) {
-		t.Fatalf("%s: after %d: %+v, %v; want %+v", l.keys[0], cost, out, err, want)
-	}
 }
 
 // TestForeignSlots: slots are renewed and given back under a key that was something else.

@@ -56,48 +56,41 @@ func TestReplyForms(t *testing.T) {
 			p := mustPlanWithTerms(t, terms, limits...)
 			for remaining := range int64(7) {
 				for _, retry := range []int64{0, 1, 2, 3, slotRetryMicros, Never} {
-					checkForm(t, name, p, remaining, retry)
+					first := &p.limits[0]
+					remaining = min(remaining, first.Capacity())
+					values := make([]int64, p.ReplyLen(), p.ReplyLen()+2)
+					values[0], values[1] = epoch, remaining
+					if first.Algorithm == Concurrency {
+						values[2] = retry
+					} else {
+						values[3] = retry
+					}
+					at := 1
+					for i := range p.limits {
+						if p.limits[i].CalendarID != "" {
+							values[at+4] = epoch
+						}
+						at += len(p.limiters[i].reply)
+					}
+					if p.terms.Penalty != nil {
+						values = append(values, 0)
+					}
+					out := make([]Decision, len(p.limits))
+					r, err := p.ParseRuling(values, out)
+					want := Ruling{AtMicros: epoch, Allowed: retry == 0}
+					switch {
+					case err != nil:
+						t.Fatalf("%s of %+v: %v: %v", name, p.limits, values, err)
+					case r != want:
+						t.Fatalf("%s of %+v: %v is %+v, want %+v", name, p.limits, values, r, want)
+					case out[0].Remaining != remaining:
+						t.Fatalf("%s of %+v: %v leaves %d, want %d", name, p.limits, values, out[0].Remaining, remaining)
+					case out[0].RetryAfterMicros != retry:
+						t.Fatalf("%s of %+v: %v waits %d, want %d", name, p.limits, values, out[0].RetryAfterMicros, retry)
+					}
 				}
 			}
 		}
-	}
-}
-
-// checkForm parses a reply in which so much remains of the first limit, which makes the
-// request wait so long.
-func checkForm(t *testing.T, name string, p *Plan, remaining, retry int64) {
-	t.Helper()
-	first := &p.limits[0]
-	remaining = min(remaining, first.Capacity())
-	values := make([]int64, p.ReplyLen(), p.ReplyLen()+2)
-	values[0], values[1] = epoch, remaining
-	if first.Algorithm == Concurrency {
-		values[2] = retry
-	} else {
-		values[3] = retry
-	}
-	at := 1
-	for i := range p.limits {
-		if p.limits[i].CalendarID != "" {
-			values[at+4] = epoch
-		}
-		at += len(p.limiters[i].reply)
-	}
-	if p.terms.Penalty != nil {
-		values = append(values, 0)
-	}
-	out := make([]Decision, len(p.limits))
-	r, err := p.ParseRuling(values, out)
-	want := Ruling{AtMicros: epoch, Allowed: retry == 0}
-	switch {
-	case err != nil:
-		t.Fatalf("%s of %+v: %v: %v", name, p.limits, values, err)
-	case r != want:
-		t.Fatalf("%s of %+v: %v is %+v, want %+v", name, p.limits, values, r, want)
-	case out[0].Remaining != remaining:
-		t.Fatalf("%s of %+v: %v leaves %d, want %d", name, p.limits, values, out[0].Remaining, remaining)
-	case out[0].RetryAfterMicros != retry:
-		t.Fatalf("%s of %+v: %v waits %d, want %d", name, p.limits, values, out[0].RetryAfterMicros, retry)
 	}
 }
 
@@ -114,34 +107,28 @@ func TestRepliesOfScripts(t *testing.T) {
 		}
 		for name, terms := range everyTerms() {
 			c := newTermed(t, client, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", name, n))
-			c.agrees(t)
-		}
-	}
-}
-
-// agrees asks for 1, 1, 1 and 11 units, and compares with the Go twin.
-func (c *termed) agrees(t *testing.T) {
-	t.Helper()
-	pipe := c.client.Pipeline()
-	var calls []*redis.Cmd
-	costs := []int64{1, 1, 1, 11}
-	for i, cost := range costs {
-		calls = append(calls, c.call(pipe, asked{now: epoch, cost: cost, nonce: int64(i + 1)}))
-	}
-	_, _ = pipe.Exec(ctx)
-	states, want := make([]State, len(c.limits)), make([]Decision, len(c.limits))
-	for i, call := range calls {
-		allowed := c.DecideAs(int64(i+1), states, epoch, c.Each(costs[i]), want)
-		r, out, err := c.rule(call)
-		switch {
-		case err != nil:
-			t.Fatalf("%+v, %+v: call %d: %v", c.limits, c.terms, i, err)
-		case r.By != ByLimits:
-			t.Fatalf("%+v, %+v: call %d is decided by %v, want the limits", c.limits, c.terms, i, r.By)
-		case r.Allowed != allowed:
-			t.Fatalf("%+v, %+v: call %d: allowed is %v, want %v", c.limits, c.terms, i, r.Allowed, allowed)
-		case !slices.Equal(out, want):
-			t.Fatalf("%+v, %+v: call %d is %+v, want %+v", c.limits, c.terms, i, out, want)
+			pipe := c.client.Pipeline()
+			var calls []*redis.Cmd
+			costs := []int64{1, 1, 1, 11}
+			for i, cost := range costs {
+				calls = append(calls, c.call(pipe, asked{now: epoch, cost: cost, nonce: int64(i + 1)}))
+			}
+			_, _ = pipe.Exec(ctx)
+			states, want := make([]State, len(c.limits)), make([]Decision, len(c.limits))
+			for i, call := range calls {
+				allowed := c.DecideAs(int64(i+1), states, epoch, c.Each(costs[i]), want)
+				r, out, err := c.rule(call)
+				switch {
+				case err != nil:
+					t.Fatalf("%+v, %+v: call %d: %v", c.limits, c.terms, i, err)
+				case r.By != ByLimits:
+					t.Fatalf("%+v, %+v: call %d is decided by %v, want the limits", c.limits, c.terms, i, r.By)
+				case r.Allowed != allowed:
+					t.Fatalf("%+v, %+v: call %d: allowed is %v, want %v", c.limits, c.terms, i, r.Allowed, allowed)
+				case !slices.Equal(out, want):
+					t.Fatalf("%+v, %+v: call %d is %+v, want %+v", c.limits, c.terms, i, out, want)
+				}
+			}
 		}
 	}
 }

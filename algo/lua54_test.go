@@ -92,48 +92,45 @@ func TestLua54(t *testing.T) {
 				if limit.validate() != nil {
 					continue
 				}
-				replay54(t, l, r, mustPlan(t, limit), fmt.Sprintf("rl:{%d}:key", n))
+				plain := mustPlan(t, limit)
+				key := fmt.Sprintf("rl:{%d}:key", n)
+				states, out := make([]State, 1), make([]Decision, 1)
+				now, p := epoch+r.Int64N(1e15), plain
+				full := plain.Limits()[0]
+				for nonce := range int64(60) {
+					now += r.step(&full, out[0], now)
+					if r.oneIn(20) {
+						now = max(now-r.span(1, 2*max(full.WindowMicros, full.TTLMicros)), epoch)
+					}
+					if r.oneIn(10) {
+						p, _ = plain.Sized(new(Plan), []Size{r.size(&full)})
+					}
+					if full.CalendarID != "" {
+						p, _ = plain.Sized(new(Plan), []Size{{Units: p.Limits()[0].Units, Bounds: boundsAround(&full, now)}})
+					}
+					if states[0] != nil && ceilDiv(p.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
+						states[0] = nil // the stand-in has dropped it, too
+					}
+					costs := []int64{r.cost(p.Limits()[0].Capacity())}
+					lua := luaPlan{Plan: p, nonce: nonce}
+					lua.decide54(t, l, states, now, costs, key, out)
+					if full.Algorithm == Concurrency && r.oneIn(5) {
+						plain.Renew(states, now, nonce+1000, 2)
+						l.call(RenewScript(), now, []string{key}, []any{full.TTLMicros, nonce + 1000, 2}, func([]int64) {})
+					}
+					if out[0].Allowed && costs[0] > 0 && r.oneIn(4) {
+						p.Rebase(states, now)
+						p.RefundAs(nonce, states, now, now, costs)
+						l.call(p.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
+							if !slices.Equal(values, []int64{0}) {
+								t.Errorf("a refund answers %v", values)
+							}
+						})
+					}
+				}
 			}
 			l.run(t)
 		})
-	}
-}
-
-func replay54(t *testing.T, l *lua54, r random, plain *Plan, key string) {
-	t.Helper()
-	states, out := make([]State, 1), make([]Decision, 1)
-	now, p := epoch+r.Int64N(1e15), plain
-	limit := plain.Limits()[0]
-	for nonce := range int64(60) {
-		now += r.step(&limit, out[0], now)
-		if r.oneIn(20) {
-			now = max(now-r.span(1, 2*max(limit.WindowMicros, limit.TTLMicros)), epoch)
-		}
-		if r.oneIn(10) {
-			p, _ = plain.Sized(new(Plan), []Size{r.size(&limit)})
-		}
-		if limit.CalendarID != "" {
-			p, _ = plain.Sized(new(Plan), []Size{{Units: p.Limits()[0].Units, Bounds: boundsAround(&limit, now)}})
-		}
-		if states[0] != nil && ceilDiv(p.ExpiresAtMicros(0, states[0]), 1000)*1000 <= now {
-			states[0] = nil // the stand-in has dropped it, too
-		}
-		costs := []int64{r.cost(p.Limits()[0].Capacity())}
-		lua := luaPlan{Plan: p, nonce: nonce}
-		lua.decide54(t, l, states, now, costs, key, out)
-		if limit.Algorithm == Concurrency && r.oneIn(5) {
-			plain.Renew(states, now, nonce+1000, 2)
-			l.call(RenewScript(), now, []string{key}, []any{limit.TTLMicros, nonce + 1000, 2}, func([]int64) {})
-		}
-		if out[0].Allowed && costs[0] > 0 && r.oneIn(4) {
-			p.Rebase(states, now)
-			p.RefundAs(nonce, states, now, now, costs)
-			l.call(p.RefundScript(), now, []string{key}, lua.refundArguments(costs, now), func(values []int64) {
-				if !slices.Equal(values, []int64{0}) {
-					t.Errorf("a refund answers %v", values)
-				}
-			})
-		}
 	}
 }
 
@@ -160,38 +157,34 @@ func TestLua54OfSeveralLimits(t *testing.T) {
 	t.Parallel()
 	all := append(everyLimit(), hours())
 	for _, limits := range [][]Limit{all, all[:maxPacked], all[len(all)-maxPacked:]} {
-		severalIn54(t, mustPlan(t, limits...))
-	}
-}
-
-func severalIn54(t *testing.T, p *Plan) {
-	t.Helper()
-	l := newLua54(t)
-	var keys []string
-	for i := range p.Limits() {
-		keys = append(keys, fmt.Sprint("rl:{a}:", i))
-	}
-	withClock := append(slices.Clone(keys), "rl:{a}"+ClockSuffix)
-	states, want := make([]State, len(keys)), make([]Decision, len(keys))
-	now := int64(epoch)
-	for range 200 {
-		now += 777_000
-		for i, s := range states {
-			if s != nil && p.ExpiresAtMicros(i, s) <= now {
-				states[i] = nil
-			}
+		p := mustPlan(t, limits...)
+		l := newLua54(t)
+		var keys []string
+		for i := range p.Limits() {
+			keys = append(keys, fmt.Sprint("rl:{a}:", i))
 		}
-		costs, lua := p.Each(1), luaPlan{Plan: p}
-		costs[0] = now / 777_000 % 2
-		p.Decide(states, now, costs, want)
-		expect, then := slices.Clone(want), now
-		l.call(p.ScriptWithoutTime(), now+999, withClock, lua.arguments(costs), func(values []int64) {
-			got := make([]Decision, len(keys))
-			at, _, err := p.ParseReply(values, got)
-			testenv.SameError(t, fmt.Sprint("at ", then), err, nil)
-			testenv.Same(t, "the time", at, then)
-			testenv.SameList(t, fmt.Sprintf("the reply at %d", then), got, expect)
-		})
+		withClock := append(slices.Clone(keys), "rl:{a}"+ClockSuffix)
+		states, want := make([]State, len(keys)), make([]Decision, len(keys))
+		now := int64(epoch)
+		for range 200 {
+			now += 777_000
+			for i, s := range states {
+				if s != nil && p.ExpiresAtMicros(i, s) <= now {
+					states[i] = nil
+				}
+			}
+			costs, lua := p.Each(1), luaPlan{Plan: p}
+			costs[0] = now / 777_000 % 2
+			p.Decide(states, now, costs, want)
+			expect, then := slices.Clone(want), now
+			l.call(p.ScriptWithoutTime(), now+999, withClock, lua.arguments(costs), func(values []int64) {
+				got := make([]Decision, len(keys))
+				at, _, err := p.ParseReply(values, got)
+				testenv.SameError(t, fmt.Sprint("at ", then), err, nil)
+				testenv.Same(t, "the time", at, then)
+				testenv.SameList(t, fmt.Sprintf("the reply at %d", then), got, expect)
+			})
+		}
+		l.run(t)
 	}
-	l.run(t)
 }

@@ -44,37 +44,32 @@ func TestBodiesUseWhatTheyTake(t *testing.T) {
 		for _, code := range strings.Split(lua, "\n"+openingOfStep)[1:] {
 			name, code, _ := strings.Cut(code, "(")
 			code, _, _ = strings.Cut(code, "\nend\n")
-			testNames(t, file+".lua, "+name, code)
-		}
-	}
-}
-
-// testNames checks a function's code, which begins with its parameters.
-func testNames(t *testing.T, where, code string) {
-	t.Helper()
-	if found := unreadable.FindString(code); found != "" {
-		t.Errorf("%s: %q is not Lua's own", where, found)
-	}
-	takes, body, _ := strings.Cut(texts.ReplaceAllString(code, ""), ")")
-	known := split(takes)
-	for _, declared := range locals.FindAllStringSubmatch(body, -1) {
-		known = append(known, split(declared[1]+declared[2])...)
-	}
-	for i := range known {
-		known[i] = strings.TrimSpace(known[i])
-	}
-	used := names.FindAllString(body, -1)
-	for _, name := range used {
-		if strings.ContainsAny(name, ".:") || slices.Contains(ambient, name) {
-			continue
-		}
-		if !slices.Contains(known, name) {
-			t.Errorf("%s: %q is not declared", where, name)
-		}
-	}
-	for _, name := range split(takes) {
-		if !slices.Contains(used, name) {
-			t.Errorf("%s does not use %q", where, name)
+			where := file + ".lua, " + name
+			if found := unreadable.FindString(code); found != "" {
+				t.Errorf("%s: %q is not Lua's own", where, found)
+			}
+			takes, body, _ := strings.Cut(texts.ReplaceAllString(code, ""), ")")
+			known := split(takes)
+			for _, declared := range locals.FindAllStringSubmatch(body, -1) {
+				known = append(known, split(declared[1]+declared[2])...)
+			}
+			for i := range known {
+				known[i] = strings.TrimSpace(known[i])
+			}
+			used := names.FindAllString(body, -1)
+			for _, name := range used {
+				if strings.ContainsAny(name, ".:") || slices.Contains(ambient, name) {
+					continue
+				}
+				if !slices.Contains(known, name) {
+					t.Errorf("%s: %q is not declared", where, name)
+				}
+			}
+			for _, name := range split(takes) {
+				if !slices.Contains(used, name) {
+					t.Errorf("%s does not use %q", where, name)
+				}
+			}
 		}
 	}
 }

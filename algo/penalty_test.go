@@ -49,20 +49,6 @@ func (w *wholePenalty) reject(at, now int64) {
 	w.blocks = append(w.blocks, block{now, now + w.ForMicros[level], level})
 }
 
-func (w *wholePenalty) remember(strikes []Strikes, now int64) {
-	for _, s := range strikes {
-		for range s.Count {
-			at, lastEnd := now-s.AgeMicros, int64(math.MinInt64)
-			if n := len(w.blocks); n > 0 {
-				lastEnd = w.blocks[n-1].end
-			}
-			if s.AgeMicros < w.WithinMicros && at >= lastEnd {
-				w.reject(at, now)
-			}
-		}
-	}
-}
-
 func (r random) penalty() *Penalty {
 	p := &Penalty{After: r.span(1, 12), WithinMicros: r.span(1, 100_000) * 1000}
 	for range 1 + r.IntN(4) {
@@ -98,7 +84,17 @@ func TestPenaltyProperty(t *testing.T) {
 			}
 			list := r.remembered(p)
 			s = p.Remember(s, list, now)
-			model.remember(list, now)
+			for _, strikes := range list {
+				for range strikes.Count {
+					at, lastEnd := now-strikes.AgeMicros, int64(math.MinInt64)
+					if n := len(model.blocks); n > 0 {
+						lastEnd = model.blocks[n-1].end
+					}
+					if strikes.AgeMicros < p.WithinMicros && at >= lastEnd {
+						model.reject(at, now)
+					}
+				}
+			}
 			if left := p.LeftMicros(s, now); left != model.blockedFor(now) {
 				t.Fatalf("%+v, step %d: blocked for %d us, want %d", p, step, left, model.blockedFor(now))
 			} else if left > 0 {
@@ -123,7 +119,51 @@ func TestPenaltyDifferential(t *testing.T) {
 		p := r.penalty()
 		plan := mustPlanWithTerms(t, Terms{Overrides: i%2 == 0, Penalty: p}, fivePerHour)
 		c := newTermed(t, client, plan, fmt.Sprint("penalty-", i))
-		replayPenalty(t, r, c, p)
+		pipe, states, out := c.client.Pipeline(), make([]State, 1), make([]Decision, 1)
+		var s State
+		var steps []penaltyStep
+		key := c.terms[len(c.terms)-1]
+		now := int64(epoch)
+		for range 150 {
+			now += r.span(1, 2*p.WithinMicros) - 1
+			switch {
+			case r.oneIn(30):
+				now += 3 * p.ForMicros[0]
+			case r.oneIn(30):
+				now = max(now-r.span(1, 4*p.ForMicros[0]), epoch)
+			}
+			if stop := p.ExpiresAtMicros(s); len(s) > 0 && now/1000 > ceilDiv(stop, 1000) {
+				s = s[:0]
+				pipe.Del(ctx, key)
+			}
+			if e := c.ExpiresAtMicros(0, states[0]); len(states[0]) > 0 && now/1000 > ceilDiv(e, 1000) {
+				states[0] = states[0][:0]
+				pipe.Del(ctx, c.keys[0])
+			}
+			step := penaltyStep{asked: asked{now: now, cost: 1 + r.Int64N(3), strikes: r.remembered(p)}}
+			s, _ = p.Rebase(s, now)
+			s = p.Remember(s, step.strikes, now)
+			step.want = Ruling{AtMicros: now}
+			if left := p.LeftMicros(s, now); left > 0 {
+				step.want.By, step.want.LeftMicros = ByPenalty, left
+			} else {
+				c.Rebase(states, now)
+				if step.want.Allowed = c.Decide(states, now, c.Each(step.cost), out); !step.want.Allowed {
+					s, step.want.EarnedMicros = p.Strike(s, now)
+				}
+			}
+			step.reply = c.call(pipe, step.asked)
+			steps = append(steps, step)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for n, step := range steps {
+			if got, _, err := c.rule(step.reply); err != nil || got != step.want {
+				t.Fatalf("%+v, step %d, %+v:\nLua %+v, %v\nGo  %+v", p, n, step.asked, got, err, step.want)
+			}
+		}
+		comparePenalty(t, c, key, p, s)
 	}
 }
 
@@ -132,55 +172,6 @@ type penaltyStep struct {
 	asked
 	reply *redis.Cmd
 	want  Ruling
-}
-
-func replayPenalty(t *testing.T, r random, c *termed, p *Penalty) {
-	t.Helper()
-	pipe, states, out := c.client.Pipeline(), make([]State, 1), make([]Decision, 1)
-	var s State
-	var steps []penaltyStep
-	key := c.terms[len(c.terms)-1]
-	now := int64(epoch)
-	for range 150 {
-		now += r.span(1, 2*p.WithinMicros) - 1
-		switch {
-		case r.oneIn(30):
-			now += 3 * p.ForMicros[0]
-		case r.oneIn(30):
-			now = max(now-r.span(1, 4*p.ForMicros[0]), epoch)
-		}
-		if stop := p.ExpiresAtMicros(s); len(s) > 0 && now/1000 > ceilDiv(stop, 1000) {
-			s = s[:0]
-			pipe.Del(ctx, key)
-		}
-		if e := c.ExpiresAtMicros(0, states[0]); len(states[0]) > 0 && now/1000 > ceilDiv(e, 1000) {
-			states[0] = states[0][:0]
-			pipe.Del(ctx, c.keys[0])
-		}
-		step := penaltyStep{asked: asked{now: now, cost: 1 + r.Int64N(3), strikes: r.remembered(p)}}
-		s, _ = p.Rebase(s, now)
-		s = p.Remember(s, step.strikes, now)
-		step.want = Ruling{AtMicros: now}
-		if left := p.LeftMicros(s, now); left > 0 {
-			step.want.By, step.want.LeftMicros = ByPenalty, left
-		} else {
-			c.Rebase(states, now)
-			if step.want.Allowed = c.Decide(states, now, c.Each(step.cost), out); !step.want.Allowed {
-				s, step.want.EarnedMicros = p.Strike(s, now)
-			}
-		}
-		step.reply = c.call(pipe, step.asked)
-		steps = append(steps, step)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for n, step := range steps {
-		if got, _, err := c.rule(step.reply); err != nil || got != step.want {
-			t.Fatalf("%+v, step %d, %+v:\nLua %+v, %v\nGo  %+v", p, n, step.asked, got, err, step.want)
-		}
-	}
-	comparePenalty(t, c, key, p, s)
 }
 
 // comparePenalty holds what the key says against the state.

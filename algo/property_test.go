@@ -211,28 +211,22 @@ func TestBucketsUnderSaturation(t *testing.T) {
 			cost := min(r.span(1, l.Capacity()), MaxCost)
 			pause := ceilDiv(cost*l.WindowMicros, l.Units) // at least as fast as the cost is restored
 			pause = max(1, pause/(1+r.Int64N(3)))
-			saturate(t, l, cost, pause)
+			const requests = 2000
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+			exact := newExactBucket(l, epoch)
+			var got, want int64
+			for i := range int64(requests) {
+				if decide(p, states, epoch+i*pause, cost, out) {
+					got++
+				}
+				if exact.take(epoch+i*pause, cost) {
+					want++
+				}
+			}
+			if got > want || float64(got) < 0.998*float64(want)-1 {
+				t.Errorf("%+v admitted %d times %d, every %d us; an exact bucket %d times", l, got, cost, pause, want)
+			}
 		}
-	}
-}
-
-// saturate sends a cost over and over and compares with an exact bucket.
-func saturate(t *testing.T, l Limit, cost, pause int64) {
-	t.Helper()
-	const requests = 2000
-	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
-	exact := newExactBucket(l, epoch)
-	var got, want int64
-	for i := range int64(requests) {
-		if decide(p, states, epoch+i*pause, cost, out) {
-			got++
-		}
-		if exact.take(epoch+i*pause, cost) {
-			want++
-		}
-	}
-	if got > want || float64(got) < 0.998*float64(want)-1 {
-		t.Errorf("%+v admitted %d times %d, every %d us; an exact bucket %d times", l, got, cost, pause, want)
 	}
 }
 

@@ -47,32 +47,28 @@ func TestReload(t *testing.T) {
 	for a := FixedWindow; a <= GCRA; a++ {
 		for i, before := range reloads(a) {
 			for j, after := range reloads(a) {
-				reload(t, client, fmt.Sprintf("%s-%d-%d", a, i, j), before, after)
+				name := fmt.Sprintf("%s-%d-%d", a, i, j)
+				old := newLuaPlan(t, client, mustPlan(t, before), name)
+				renewed := newLuaPlan(t, client, mustPlan(t, after), name)
+				renewed.keys = old.keys
+				now := int64(epoch)
+				for step := range 40 {
+					l := []*luaPlan{old, renewed}[step/4%2]
+					out, allowed, err := l.parse(l.decide(client, now, int64(1+step%4)))
+					if err != nil {
+						t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
+					}
+					if allowed && step%3 == 0 {
+						if err := renewed.giveBack(client, now, int64(1+step%4), now).Err(); err != nil {
+							t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
+						}
+					}
+					now += out[0].RetryAfterMicros/2 + 1e6
+					if ttl := client.PTTL(ctx, old.keys[0]).Val(); ttl == -1 {
+						t.Fatalf("from %+v to %+v, step %d: the key never expires", before, after, step)
+					}
+				}
 			}
-		}
-	}
-}
-
-func reload(t *testing.T, client *redis.Client, name string, before, after Limit) {
-	t.Helper()
-	old := newLuaPlan(t, client, mustPlan(t, before), name)
-	renewed := newLuaPlan(t, client, mustPlan(t, after), name)
-	renewed.keys = old.keys
-	now := int64(epoch)
-	for step := range 40 {
-		l := []*luaPlan{old, renewed}[step/4%2]
-		out, allowed, err := l.parse(l.decide(client, now, int64(1+step%4)))
-		if err != nil {
-			t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
-		}
-		if allowed && step%3 == 0 {
-			if err := renewed.giveBack(client, now, int64(1+step%4), now).Err(); err != nil {
-				t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
-			}
-		}
-		now += out[0].RetryAfterMicros/2 + 1e6
-		if ttl := client.PTTL(ctx, old.keys[0]).Val(); ttl == -1 {
-			t.Fatalf("from %+v to %+v, step %d: the key never expires", before, after, step)
 		}
 	}
 }
@@ -97,7 +93,14 @@ func TestGarbage(t *testing.T) {
 		for j, text := range garbage {
 			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprintf("garbage-%d-%d", i, j))
 			for step := range 6 {
-				litter(t, l, text)
+				var err error
+				switch l.Limits()[0].Algorithm {
+				case SlidingWindowLog:
+					err = l.client.ZAdd(ctx, l.keys[0], redis.Z{Score: 1, Member: text}).Err()
+				default:
+					err = l.client.Set(ctx, l.keys[0], text, 0).Err()
+				}
+				testenv.OK(t, err)
 				now := epoch + int64(step)*limit.WindowMicros/2
 				_, allowed, err := l.parse(l.decide(client, now, 1))
 				what := fmt.Sprintf("%+v after %q, step %d", limit, text, step)
@@ -111,18 +114,4 @@ func TestGarbage(t *testing.T) {
 			}
 		}
 	}
-}
-
-// litter writes garbage in the type of the limit's key, to stay for ever.
-func litter(t *testing.T, l *luaPlan, text string) {
-	t.Helper()
-	key := l.keys[0]
-	var err error
-	switch l.Limits()[0].Algorithm {
-	case SlidingWindowLog:
-		err = l.client.ZAdd(ctx, key, redis.Z{Score: 1, Member: text}).Err()
-	default:
-		err = l.client.Set(ctx, key, text, 0).Err()
-	}
-	testenv.OK(t, err)
 }

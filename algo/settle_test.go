@@ -37,36 +37,32 @@ func TestSettledIsCharged(t *testing.T) {
 				l.FromFirstRequest = false // a window's start depends on what is left of the first request
 				const n = 10
 				all := r.reservations(&l, n, max(l.WindowMicros, 100))
-				checkSettled(t, r, mustPlan(t, l), all)
+				p := mustPlan(t, l)
+				settled, charged, out := make([]State, 1), make([]State, 1), make([]Decision, 1)
+				for _, c := range all {
+					if !decide(p, settled, c.at, c.reserved, out) {
+						t.Fatalf("%+v refuses %+v", p.Limits(), c)
+					}
+					if !decide(p, charged, c.at, c.worth, out) {
+						t.Fatalf("%+v refuses what %+v is worth", p.Limits(), c)
+					}
+				}
+				now := all[len(all)-1].at
+				for _, i := range r.Perm(len(all)) {
+					now += r.Int64N(p.Limits()[0].WindowMicros / 5)
+					refund(p, settled, all[i].at, now, all[i].reserved-all[i].worth)
+				}
+				for range 10 {
+					decide(p, settled, now, 0, out)
+					got := out[0]
+					decide(p, charged, now, 0, out)
+					if got != out[0] {
+						t.Fatalf("%+v: %+v at %d: settled %+v, charged %+v", p.Limits(), all, now, got, out[0])
+					}
+					now += r.Int64N(p.Limits()[0].WindowMicros / 2)
+				}
 			}
 		})
-	}
-}
-
-func checkSettled(t *testing.T, r random, p *Plan, all []reservation) {
-	t.Helper()
-	settled, charged, out := make([]State, 1), make([]State, 1), make([]Decision, 1)
-	for _, c := range all {
-		if !decide(p, settled, c.at, c.reserved, out) {
-			t.Fatalf("%+v refuses %+v", p.Limits(), c)
-		}
-		if !decide(p, charged, c.at, c.worth, out) {
-			t.Fatalf("%+v refuses what %+v is worth", p.Limits(), c)
-		}
-	}
-	now := all[len(all)-1].at
-	for _, i := range r.Perm(len(all)) {
-		now += r.Int64N(p.Limits()[0].WindowMicros / 5)
-		refund(p, settled, all[i].at, now, all[i].reserved-all[i].worth)
-	}
-	for range 10 {
-		decide(p, settled, now, 0, out)
-		got := out[0]
-		decide(p, charged, now, 0, out)
-		if got != out[0] {
-			t.Fatalf("%+v: %+v at %d: settled %+v, charged %+v", p.Limits(), all, now, got, out[0])
-		}
-		now += r.Int64N(p.Limits()[0].WindowMicros / 2)
 	}
 }
 

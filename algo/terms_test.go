@@ -453,24 +453,18 @@ func TestParseRulingOfAnything(t *testing.T) {
 				for i := range values {
 					values[i] = []int64{-1, 0, 1, 2, 3, epoch, math.MaxInt64, math.MinInt64}[r.IntN(8)]
 				}
-				got, err := p.ParseRuling(values, make([]Decision, len(limits)))
+				r, err := p.ParseRuling(values, make([]Decision, len(limits)))
 				if err == nil {
-					checkRuling(t, values, got)
+					what := fmt.Sprintf("%v: ", values)
+					testenv.Within(t, what+"the time", r.AtMicros, 0, math.MaxInt64)
+					testenv.Within(t, what+"what is left", r.LeftMicros, Never, math.MaxInt64)
+					testenv.Within(t, what+"what is earned", r.EarnedMicros, 0, math.MaxInt64)
+					if r.Allowed {
+						testenv.Same(t, what+"that it blocks, as it allows", r.By.Blocks(), false)
+					}
 				}
 			}
 		}
-	}
-}
-
-// checkRuling checks that a ruling is within what its documentation promises.
-func checkRuling(t *testing.T, values []int64, r Ruling) {
-	t.Helper()
-	what := fmt.Sprintf("%v: ", values)
-	testenv.Within(t, what+"the time", r.AtMicros, 0, math.MaxInt64)
-	testenv.Within(t, what+"what is left", r.LeftMicros, Never, math.MaxInt64)
-	testenv.Within(t, what+"what is earned", r.EarnedMicros, 0, math.MaxInt64)
-	if r.Allowed {
-		testenv.Same(t, what+"that it blocks, as it allows", r.By.Blocks(), false)
 	}
 }
 

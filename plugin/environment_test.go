@@ -119,37 +119,32 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 				}
 				r := w.startRedis("--requirepass", password)
 				for _, order := range orders {
-					w.sibling().expectKeys(r, password, order)
+					w := w.sibling()
+					i := w.load(envConfig(order))
+					for range 20 {
+						for _, tenant := range []string{"acme", "beta"} {
+							x := i.get("/api/cart/7", "x-tenant", tenant)
+							r.settle()
+							if got := x.end().Outcome; got != "allowed" {
+								w.t.Errorf("rules %v, tenant %s: outcome %q, want allowed", order, tenant, got)
+							}
+						}
+					}
+					client := redis.NewClient(&redis.Options{Addr: r.Addr, Password: password})
+					got := client.Keys(w.t.Context(), "*").Val()
+					for i, key := range got {
+						got[i] = key[:strings.Index(key, "}")+1]
+					}
+					slices.Sort(got)
+					if want := envKeys(order); !slices.Equal(got, want) {
+						w.t.Errorf("rules %v: keys %q, want %q", order, got, want)
+					}
+					if err := client.FlushAll(w.t.Context()).Err(); err != nil {
+						w.t.Error(err)
+					}
+					client.Close()
 				}
 			})
 		})
-	}
-}
-
-// expectKeys wants the keys of envKeys, in a new VM.
-func (w *worker) expectKeys(r *realRedis, password string, order []int) {
-	w.t.Helper()
-	i := w.load(envConfig(order))
-	for range 20 {
-		for _, tenant := range []string{"acme", "beta"} {
-			x := i.get("/api/cart/7", "x-tenant", tenant)
-			r.settle()
-			if got := x.end().Outcome; got != "allowed" {
-				w.t.Errorf("rules %v, tenant %s: outcome %q, want allowed", order, tenant, got)
-			}
-		}
-	}
-	client := redis.NewClient(&redis.Options{Addr: r.Addr, Password: password})
-	defer client.Close()
-	got := client.Keys(w.t.Context(), "*").Val()
-	for i, key := range got {
-		got[i] = key[:strings.Index(key, "}")+1]
-	}
-	slices.Sort(got)
-	if want := envKeys(order); !slices.Equal(got, want) {
-		w.t.Errorf("rules %v: keys %q, want %q", order, got, want)
-	}
-	if err := client.FlushAll(w.t.Context()).Err(); err != nil {
-		w.t.Error(err)
 	}
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,22 +28,6 @@ func (w *worker) stats() map[string]int64 {
 
 // buildInfo is the gauge that is always 1.
 const buildInfo = "version.dev.build_info"
-
-// expectStats compares the metrics with those wanted.
-func (w *worker) expectStats(step string, want map[string]int64) {
-	w.t.Helper()
-	got := w.stats()
-	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if got[name] != want[name] {
-			w.t.Errorf("%s: %s is %d, want %d", step, name, got[name], want[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if _, ok := got[name]; !ok && want[name] != 0 {
-			w.t.Errorf("%s: %s is 0, want %d", step, name, want[name])
-		}
-	}
-}
 
 // flush waits until the metrics have been told.
 func (i *instance) flush() { i.wait(1100 * time.Millisecond) }

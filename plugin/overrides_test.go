@@ -43,13 +43,6 @@ func TestOverrideOfAnotherType(t *testing.T) {
 
 // Contracts: tiers that overrides name, which a worker may not know when the request comes.
 
-// contractClaims are the metadata of a request whose contracts evaluate expressions.
-func contractClaims(w *worker) {
-	w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
-		"jwt": map[string]any{"limit": 7.0, "cost": 3.0, "team": "red", "class": "bulk"},
-	}}}
-}
-
 // contract is a rule whose free tier is a limit of 500, and whose pro tier is another.
 func contract(fields, pro string) string {
 	return `{"name": "a", "overrides": true, "key": [{"header": "x-client"}], ` + fields + ` "limits_by": {
@@ -74,7 +67,9 @@ func TestTiersAreReadAheadOnce(t *testing.T) {
 		{"without", strings.ReplaceAll(rules, `"overrides": true,`, ""), 1}, // the rules' cost
 	} {
 		eachWorld(t, func(t *testing.T, w *worker) {
-			contractClaims(w)
+			w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
+				"jwt": map[string]any{"limit": 7.0, "cost": 3.0, "team": "red", "class": "bulk"},
+			}}}
 			w.startRedis()
 			i := w.load(withRedis(tc.rules))
 			calls := w.callsOf(func() { i.get("/", client("x")...) })

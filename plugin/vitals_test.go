@@ -79,41 +79,35 @@ func TestVitals(t *testing.T) {
 		w.connect(m)
 		workers := [2]*worker{w, w.sibling()}
 		instances := [2]*instance{w.load(withRedis(perClient("a", 9))), workers[1].load(withRedis(perClient("a", 9)))}
-		for _, step := range readings {
-			step.hear(m, workers[step.worker], instances[step.worker])
+		for _, s := range readings {
+			one, i := workers[s.worker], instances[s.worker]
+			one.clock.advance(s.after)
+			before := len(one.logs())
+			i.wait(5 * time.Millisecond)
+			asked := 0
+			if len(m.Conns) > 0 {
+				asked = answerEach(m, s.info)
+			}
+			x := i.get("/", client("x")...)
+			asked += answerEach(m, s.info)
+			x.end()
+			for range 80 { // Redis answers within the timeout
+				i.wait(25 * time.Millisecond)
+				asked += answerEach(m, s.info)
+			}
+			i.flush()
+			got := strings.Join(one.logs()[before:], "; ")
+			testenv.Same(one.t, s.name+": how often it was asked", asked, s.asked)
+			testenv.Same(one.t, s.name+": evicted keys", one.stats()["redis.cluster.redis.evicted_keys_total"], s.total)
+			for _, text := range []string{evicted, full} {
+				testenv.Same(one.t, s.name+": that a warning "+text, strings.Contains(got, text),
+					strings.Contains(s.warning, text))
+			}
 		}
 		testenv.Same(t, "used", w.stats()["redis.cluster.redis.kind.used.memory_bytes"], 96)
 		testenv.Same(t, "max", w.stats()["redis.cluster.redis.kind.max.memory_bytes"], 0)
 		testenv.Same(t, "keys", w.stats()["redis.cluster.redis.keys"], 4)
 	})
-}
-
-// hear lets time pass, and holds what the worker asks and says.
-func (s *reading) hear(m *wasmhost.Memory, one *worker, i *instance) {
-	t := one.t
-	t.Helper()
-	one.clock.advance(s.after)
-	before := len(one.logs())
-	i.wait(5 * time.Millisecond)
-	asked := 0
-	if len(m.Conns) > 0 {
-		asked = answerEach(m, s.info)
-	}
-	x := i.get("/", client("x")...)
-	asked += answerEach(m, s.info)
-	x.end()
-	for range 80 { // Redis answers within the timeout
-		i.wait(25 * time.Millisecond)
-		asked += answerEach(m, s.info)
-	}
-	i.flush()
-	got := strings.Join(one.logs()[before:], "; ")
-	testenv.Same(t, s.name+": how often it was asked", asked, s.asked)
-	testenv.Same(t, s.name+": evicted keys", one.stats()["redis.cluster.redis.evicted_keys_total"], s.total)
-	for _, text := range []string{evicted, full} {
-		testenv.Same(t, s.name+": that a warning "+text, strings.Contains(got, text),
-			strings.Contains(s.warning, text))
-	}
 }
 
 // answerEach does so on every connection.

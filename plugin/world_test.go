@@ -105,21 +105,17 @@ func (w *worker) load(config string) *instance {
 	i := &instance{worker: w, Plugin: p}
 	w.loaded = append(w.loaded, i)
 	if w.answersTrial {
-		w.answerTrial(i)
+		// A Redis in a test's hand answers what a worker asks by itself, with its first tick, so that the test sees
+		// only what its requests cause.
+		m := w.clusters[string(grpcService("redis"))].(*wasmhost.Memory)
+		x := i.NewStream() // a worker that serves no requests does not ask
+		i.Tick()
+		x.End()
+		if len(m.Conns) > 0 { // not every worker asks
+			replyToTrial(m.Last())
+		}
 	}
 	return i
-}
-
-// answerTrial lets a Redis in a test's hand answer what a worker asks by itself,
-// with its first tick, so that the test sees only what its requests cause.
-func (w *worker) answerTrial(i *instance) {
-	m := w.clusters[string(grpcService("redis"))].(*wasmhost.Memory)
-	x := i.NewStream() // a worker that serves no requests does not ask
-	i.Tick()
-	x.End()
-	if len(m.Conns) > 0 { // not every worker asks
-		replyToTrial(m.Last())
-	}
 }
 
 // replyToTrial answers the trial, and then how this Redis is: it does not say.

@@ -91,21 +91,16 @@ func FuzzDecode(f *testing.F) {
 		if !whole.equal(growing) {
 			t.Fatalf("at once %+v, byte by byte %+v", whole, growing)
 		}
-		checkBounds(t, in, limits)
+		d := NewDecoder(limits)
+		_, n, outcome := d.Decode(in)
+		bound := NewDecoder(limits).limits.Bytes
+		switch {
+		case outcome == Complete && (n == 0 || n > len(in) || n > bound):
+			t.Fatalf("a reply of %d bytes out of %d, limit %d", n, len(in), bound)
+		case outcome == Incomplete && (len(in) > bound || d.at.need > bound):
+			t.Fatalf("waits for byte %d after %d, limit %d", d.at.need, len(in), bound)
+		case (outcome == Malformed) != (d.Err() != nil):
+			t.Fatalf("%v with error %v", outcome, d.Err())
+		}
 	})
-}
-
-func checkBounds(t *testing.T, in []byte, limits Limits) {
-	t.Helper()
-	d := NewDecoder(limits)
-	_, n, outcome := d.Decode(in)
-	bound := NewDecoder(limits).limits.Bytes
-	switch {
-	case outcome == Complete && (n == 0 || n > len(in) || n > bound):
-		t.Fatalf("a reply of %d bytes out of %d, limit %d", n, len(in), bound)
-	case outcome == Incomplete && (len(in) > bound || d.at.need > bound):
-		t.Fatalf("waits for byte %d after %d, limit %d", d.at.need, len(in), bound)
-	case (outcome == Malformed) != (d.Err() != nil):
-		t.Fatalf("%v with error %v", outcome, d.Err())
-	}
 }

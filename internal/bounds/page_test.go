@@ -98,39 +98,12 @@ func TestBoundsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestPage: the pages say what the code does.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	testenv.Golden(t, pageFile, page(read(t)))
-	testenv.Golden(t, usersFile, usersPage(t, read(t)))
-}
-
 const pageHead = `# Bounds
 
 Every number that bounds something in the plugin: how far it goes, what happens then, and what that
 protects. Nothing grows without one of them. The page is made from the comments of the constants
 ("make golden"), and a test holds each to the others where they depend on each other.
 `
-
-func page(numbers []*Number) string {
-	var text strings.Builder
-	text.WriteString(pageHead)
-	folder := ""
-	slices.SortStableFunc(numbers, func(a, b *Number) int { return strings.Compare(folderOf(a), folderOf(b)) })
-	for _, n := range numbers {
-		if !n.Bound {
-			continue
-		}
-		if folder != folderOf(n) {
-			folder = folderOf(n)
-			fmt.Fprintf(&text, "\n## %s\n\n| bound | value | of | then | protects |\n|---|---:|---|---|---|\n", folder)
-		}
-		value, unit := shown(n)
-		fmt.Fprintf(&text, "| `%s` (`%s`) | %s | %s | %s | %s |\n", n.Name, path.Base(n.File), value,
-			unit, n.Event, n.Protects)
-	}
-	return text.String()
-}
 
 const usersHead = `# Limits
 
@@ -150,10 +123,12 @@ var ofUsers = strings.Fields(`
 	config.defaultTimeoutMicros config.defaultFailures config.defaultMaxPending redis.stalledTimeouts redis.settleMicros
 	local.DefaultPages local.DefaultPageBytes`)
 
-func usersPage(t *testing.T, numbers []*Number) string {
-	t.Helper()
-	var text strings.Builder
-	text.WriteString(usersHead)
+// TestPage: the pages say what the code does.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	numbers := read(t)
+	var users strings.Builder
+	users.WriteString(usersHead)
 	for _, name := range ofUsers {
 		i := slices.IndexFunc(numbers, func(n *Number) bool { return n.FullName() == name })
 		if i < 0 {
@@ -161,9 +136,27 @@ func usersPage(t *testing.T, numbers []*Number) string {
 		}
 		value, unit := shown(numbers[i])
 		event := strings.TrimPrefix(strings.Replace(numbers[i].Event, "Below", "below", 1), "Beyond it, ")
-		fmt.Fprintf(&text, "| %s | %s | %s |\n", unit, value, event)
+		fmt.Fprintf(&users, "| %s | %s | %s |\n", unit, value, event)
 	}
-	return text.String()
+	testenv.Golden(t, usersFile, users.String())
+
+	var page strings.Builder
+	page.WriteString(pageHead)
+	folder := ""
+	slices.SortStableFunc(numbers, func(a, b *Number) int { return strings.Compare(folderOf(a), folderOf(b)) })
+	for _, n := range numbers {
+		if !n.Bound {
+			continue
+		}
+		if folder != folderOf(n) {
+			folder = folderOf(n)
+			fmt.Fprintf(&page, "\n## %s\n\n| bound | value | of | then | protects |\n|---|---:|---|---|---|\n", folder)
+		}
+		value, unit := shown(n)
+		fmt.Fprintf(&page, "| `%s` (`%s`) | %s | %s | %s | %s |\n", n.Name, path.Base(n.File), value,
+			unit, n.Event, n.Protects)
+	}
+	testenv.Golden(t, pageFile, page.String())
 }
 
 func folderOf(n *Number) string { return n.File[:strings.LastIndex(n.File, "/")] }

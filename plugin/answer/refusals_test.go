@@ -57,19 +57,16 @@ func TestRefusals(t *testing.T) {
 					f := NewRefusals(cfg, 1)
 					f.Answer(&first)
 					got, _ := f.Answer(&second)
-					sameReply(t, after.name+" after "+before.name, got, New(cfg, 1).Refuse(&second))
+					name := after.name + " after " + before.name
+					want := New(cfg, 1).Refuse(&second)
+					testenv.Same(t, name+": the status", got.Status, want.Status)
+					testenv.Same(t, name+": the status of gRPC", got.GRPCStatus, want.GRPCStatus)
+					testenv.SameList(t, name+": the headers", fields(got.Headers), fields(want.Headers))
+					testenv.Same(t, name+": the body", got.Body, want.Body)
 				}
 			}
 		})
 	}
-}
-
-func sameReply(t *testing.T, name string, got *Reply, want Reply) {
-	t.Helper()
-	testenv.Same(t, name+": the status", got.Status, want.Status)
-	testenv.Same(t, name+": the status of gRPC", got.GRPCStatus, want.GRPCStatus)
-	testenv.SameList(t, name+": the headers", fields(got.Headers), fields(want.Headers))
-	testenv.Same(t, name+": the body", got.Body, want.Body)
 }
 
 // TestAgain: an answer is kept until a second has passed, and where chance has a part in it not at all.

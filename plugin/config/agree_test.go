@@ -50,7 +50,17 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 	t.Helper()
 	config, err := Parse(text)
 	if err == nil {
-		checkPlans(t, config)
+		for _, rule := range config.Rules { // the algorithms take what the parser accepts, other than calendar windows
+			lists := [][]Limit{rule.Limits}
+			if rule.Tiers != nil {
+				for _, tier := range rule.Tiers.Values {
+					lists = append(lists, tier.Limits)
+				}
+			}
+			for _, list := range lists {
+				checkPlan(t, list)
+			}
+		}
 	}
 	refused := validate(schema, text)
 	if err == nil && refused != nil {
@@ -62,23 +72,6 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 	for _, mistake := range err.(Mistakes) {
 		if !beyondSchema()[kindOf(mistake.Problem)] {
 			t.Errorf("%s\nonly the parser refuses it: %s", text, mistake)
-		}
-	}
-}
-
-// checkPlans holds that the algorithms take whatever the parser accepts, other
-// than calendar windows.
-func checkPlans(t *testing.T, config *Config) {
-	t.Helper()
-	for _, rule := range config.Rules {
-		lists := [][]Limit{rule.Limits}
-		if rule.Tiers != nil {
-			for _, tier := range rule.Tiers.Values {
-				lists = append(lists, tier.Limits)
-			}
-		}
-		for _, list := range lists {
-			checkPlan(t, list)
 		}
 	}
 }

@@ -69,7 +69,30 @@ func TestEveryEventInEveryState(t *testing.T) {
 				row := cells(line)
 				t.Run(row[0]+"/"+name, func(t *testing.T) {
 					t.Parallel()
-					checkStep(t, row[0], event, row[1+column])
+					from, want := row[0], row[1+column]
+					q := &Question{}
+					for q.state = range states {
+						if q.state.String() == from {
+							break
+						}
+					}
+					effect := q.Step(event)
+					if want == "-" {
+						if effect != Impossible {
+							t.Errorf("effect %q, want none: it cannot happen", effectNames[effect])
+						}
+						if q.State().String() != from {
+							t.Errorf("state %s, want it to stay %s", q.State(), from)
+						}
+						return
+					}
+					next, name, _ := strings.Cut(want, " ")
+					if got := q.State().String(); got != next {
+						t.Errorf("state %s, want %s", got, next)
+					}
+					if effect == Impossible || effectNames[effect] != name {
+						t.Errorf("effect %d (%s), want %q", effect, effectNames[effect], name)
+					}
 				})
 			}
 			e++
@@ -77,33 +100,6 @@ func TestEveryEventInEveryState(t *testing.T) {
 	}
 	if e != events {
 		t.Errorf("the tables have %d events, want %d", e, events)
-	}
-}
-
-func checkStep(t *testing.T, from string, e Event, want string) {
-	t.Helper()
-	q := &Question{}
-	for q.state = range states {
-		if q.state.String() == from {
-			break
-		}
-	}
-	effect := q.Step(e)
-	if want == "-" {
-		if effect != Impossible {
-			t.Errorf("effect %q, want none: it cannot happen", effectNames[effect])
-		}
-		if q.State().String() != from {
-			t.Errorf("state %s, want it to stay %s", q.State(), from)
-		}
-		return
-	}
-	next, name, _ := strings.Cut(want, " ")
-	if got := q.State().String(); got != next {
-		t.Errorf("state %s, want %s", got, next)
-	}
-	if effect == Impossible || effectNames[effect] != name {
-		t.Errorf("effect %d (%s), want %q", effect, effectNames[effect], name)
 	}
 }
 

@@ -39,40 +39,36 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(20) {
-				compareToTwins(t, p, rand.New(rand.NewPCG(seed, 0)))
+				rng := rand.New(rand.NewPCG(seed, 0))
+				s, w := sized(newMemory(), chance{}, Options{Pages: 3}), twins{}
+				got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
+				window := p.Limits()[0].WindowMicros
+				now := t0
+				for step := range 500 {
+					now += rng.Int64N(window) >> rng.IntN(16)
+					tag, cost := fmt.Sprint("rule|", rng.IntN(20)), rng.Int64N(4)
+					states := w.of(p, tag)
+					at, allowed, err := s.Take(p, []byte(tag), now, cost, got)
+					if err != nil || at != now {
+						t.Fatalf("step %d: decided at %d, not %d: %v", step, at, now, err)
+					}
+					p.Rebase(states, now)
+					if p.Decide(states, now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
+						t.Fatalf("step %d, cost %d:\ngot  %+v\nwant %+v", step, cost, got, want)
+					}
+					if allowed && rng.IntN(4) == 0 {
+						now += rng.Int64N(window / 4)
+						if err := s.Refund(p, []byte(tag), at, now, cost); err != nil {
+							t.Fatal(err)
+						}
+						p.Refund(states, at, now, p.Each(cost))
+					}
+				}
+				if s.Evictions() != 0 {
+					t.Errorf("%d evictions though all has room", s.Evictions())
+				}
 			}
 		})
-	}
-}
-
-func compareToTwins(t *testing.T, p *algo.Plan, rng *rand.Rand) {
-	t.Helper()
-	s, w := sized(newMemory(), chance{}, Options{Pages: 3}), twins{}
-	got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
-	window := p.Limits()[0].WindowMicros
-	now := t0
-	for step := range 500 {
-		now += rng.Int64N(window) >> rng.IntN(16)
-		tag, cost := fmt.Sprint("rule|", rng.IntN(20)), rng.Int64N(4)
-		states := w.of(p, tag)
-		at, allowed, err := s.Take(p, []byte(tag), now, cost, got)
-		if err != nil || at != now {
-			t.Fatalf("step %d: decided at %d, not %d: %v", step, at, now, err)
-		}
-		p.Rebase(states, now)
-		if p.Decide(states, now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
-			t.Fatalf("step %d, cost %d:\ngot  %+v\nwant %+v", step, cost, got, want)
-		}
-		if allowed && rng.IntN(4) == 0 {
-			now += rng.Int64N(window / 4)
-			if err := s.Refund(p, []byte(tag), at, now, cost); err != nil {
-				t.Fatal(err)
-			}
-			p.Refund(states, at, now, p.Each(cost))
-		}
-	}
-	if s.Evictions() != 0 {
-		t.Errorf("%d evictions though all has room", s.Evictions())
 	}
 }
 

@@ -510,17 +510,6 @@ func (r *rig) tell(format string, args ...any) {
 // remedyInLog is what a line of the log says about a failure apart from the cause.
 var remedyInLog = regexp.MustCompile(`( \(.*\))?; the failure mode applie[ds]`)
 
-// tellLog leaves out what helps an operator, and the lines about single requests, unless the option
-// log asks for them.
-func (r *rig) tellLog(line string) {
-	if !r.logs {
-		line = remedyInLog.ReplaceAllString(line, "")
-	}
-	if r.logs || !strings.Contains(line, "did not decide a request") {
-		r.tell("log: %s", line)
-	}
-}
-
 // describe shows commands: by their scripts, those that are sent by source in capitals.
 func (r *rig) describe(commands [][]string) string {
 	var all []string

@@ -197,11 +197,17 @@ func (r *rig) Tried(_ bool, line string) { r.Info(line) }
 
 func (r *rig) Warn(line string) { r.Info(line) }
 
-// Info does not keep what is said about single requests.
+// Info leaves out what helps an operator, and the lines about single requests, unless the option log of a
+// conversation asks for them.
 func (r *rig) Info(line string) {
-	r.tellLog(line)
-	if !strings.Contains(line, "did not decide a request") {
+	ofRequest := strings.Contains(line, "did not decide a request")
+	if !ofRequest {
 		r.lines = append(r.lines, line)
+	}
+	if r.logs {
+		r.tell("log: %s", line)
+	} else if !ofRequest {
+		r.tell("log: %s", remedyInLog.ReplaceAllString(line, ""))
 	}
 }
 

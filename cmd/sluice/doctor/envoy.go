@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/sluiceproxy/sluice/cmd/sluice/envoyfile"
 	"github.com/sluiceproxy/sluice/cmd/sluice/find"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
@@ -53,11 +55,10 @@ func (e *envoy) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s", path, response.Status)
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", path, response.Status)
 	}
-	return body, err
+	return io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 }
 
 var envoyVersion = regexp.MustCompile(`/((\d+)\.(\d+)\.\d+)`)
@@ -76,10 +77,9 @@ func (e *envoy) look(ctx context.Context) {
 		e.Add("envoy", Fail, "want the address of Envoy's admin interface, such as http://127.0.0.1:9901", "%v", err)
 		return
 	}
-	var answer struct{ Version string }
-	_ = json.Unmarshal(info, &answer) // an unknown version is reported
-	if m := envoyVersion.FindStringSubmatch(answer.Version); m == nil {
-		e.Add("envoy", Warn, "want 1.36 or later", "its version is not known: %q", answer.Version)
+	version := gjson.GetBytes(info, "version").Str
+	if m := envoyVersion.FindStringSubmatch(version); m == nil {
+		e.Add("envoy", Warn, "want 1.36 or later", "its version is not known: %q", version)
 	} else {
 		major, _ := strconv.Atoi(m[2])
 		minor, _ := strconv.Atoi(m[3])
@@ -184,44 +184,22 @@ func split(problem string) (found, advice string) {
 	return problem[:i], strings.TrimSuffix(problem[i+2:], ")")
 }
 
-// clusters is the answer of /clusters.
-type clusters struct {
-	Clusters []struct {
-		Name  string
-		Hosts []struct {
-			Address struct {
-				Socket struct {
-					Address string
-					Port    int `json:"port_value"`
-				} `json:"socket_address"`
-			}
-			Hostname string
-			Stats    []struct{ Name, Value string }
-		} `json:"host_statuses"`
-	} `json:"cluster_statuses"`
-}
-
 // follow looks at the endpoints that Envoy's cluster leads to.
 func (e *envoy) follow(ctx context.Context) {
-	text, err := e.get(ctx, "/clusters?format=json")
-	var answer clusters
-	if err == nil {
-		err = json.Unmarshal(text, &answer)
-	}
-	var own []string // besides, by their names
+	answer, _ := e.get(ctx, "/clusters?format=json") // without one there is no endpoint
+	var own []string                                 // besides, by their names
 	counts := map[string]int64{}
-	for _, c := range answer.Clusters {
-		if c.Name != e.way.Cluster || err != nil {
+	for _, c := range gjson.GetBytes(answer, "cluster_statuses").Array() {
+		if c.Get("name").Str != e.way.Cluster {
 			continue
 		}
-		for i := range c.Hosts {
-			h := &c.Hosts[i]
-			port := strconv.Itoa(h.Address.Socket.Port)
-			e.endpoints = append(e.endpoints, net.JoinHostPort(h.Address.Socket.Address, port))
-			own = append(own, net.JoinHostPort(h.Hostname, port))
-			for _, s := range h.Stats {
-				n, _ := strconv.ParseInt(s.Value, 10, 64) // absent: 0
-				counts[s.Name] += n
+		for _, h := range c.Get("host_statuses").Array() {
+			socket := h.Get("address.socket_address")
+			port := strconv.FormatInt(socket.Get("port_value").Int(), 10)
+			e.endpoints = append(e.endpoints, net.JoinHostPort(socket.Get("address").Str, port))
+			own = append(own, net.JoinHostPort(h.Get("hostname").Str, port))
+			for _, s := range h.Get("stats").Array() {
+				counts[s.Get("name").Str] += s.Get("value").Int()
 			}
 		}
 	}

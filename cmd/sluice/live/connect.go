@@ -5,20 +5,112 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/internal/yamltree"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
+
+// settable are the flags that the environment and the file of settings may set: how Redis and Envoy
+// are reached, and with which configuration.
+var settable = []string{
+	"config", "redis", "redis-cluster", "redis-tls", "redis-ca", "redis-server-name", "redis-user", "redis-password-env",
+	"timeout", "envoy",
+}
+
+// FromEnvironment gives flags that are not on the command line the values that the environment has for
+// them, SLUICE_REDIS for --redis, else those of the file of settings.
+func FromEnvironment(c *console.Console) func(called *cobra.Command, _ []string) error {
+	return func(called *cobra.Command, _ []string) error {
+		file, values, err := settings(c)
+		if err != nil {
+			return console.Usage("%w", err)
+		}
+		for _, flag := range settable {
+			f := called.Flags().Lookup(flag)
+			if f == nil || f.Changed {
+				continue
+			}
+			from := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+			value, _ := c.Environment(from)
+			if value == "" {
+				value, from = values[flag], file
+			}
+			if value == "" {
+				continue
+			}
+			if err := called.Flags().Set(flag, value); err != nil {
+				return console.Usage("%s: %w", from, err)
+			}
+		}
+		return nil
+	}
+}
+
+// settings reads the file of settings, names of flags and their values: $SLUICE_SETTINGS, or sluice.yaml among
+// the user's configuration (https://specifications.freedesktop.org/basedir-spec/latest/). It need not exist.
+func settings(c *console.Console) (name string, values map[string]string, err error) {
+	name, _ = c.Environment("SLUICE_SETTINGS")
+	wanted := name != ""
+	if !wanted {
+		dir, _ := c.Environment("XDG_CONFIG_HOME")
+		if home, _ := c.Environment("HOME"); dir == "" && home != "" {
+			dir = filepath.Join(home, ".config")
+		}
+		if dir == "" {
+			return "", nil, nil
+		}
+		name = filepath.Join(dir, "sluice.yaml")
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !wanted {
+		return name, nil, nil
+	}
+	if err != nil {
+		return name, nil, err
+	}
+	values = map[string]string{}
+	for root, err := range yamltree.Documents(text) {
+		if err != nil {
+			return name, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if root.Kind != yaml.MappingNode {
+			return name, nil, fmt.Errorf("%s: want names of flags and their values, such as redis: redis.example.com:6379", name)
+		}
+		for key, value := range yamltree.Fields(root) {
+			switch {
+			case !slices.Contains(settable, key.Value):
+				return name, nil, fmt.Errorf("%s: line %d: %q is not a setting (want one of %s)", name, key.Line, key.Value,
+					strings.Join(settable, ", "))
+			case value.Kind == yaml.SequenceNode && key.Value == "redis":
+				for _, n := range value.Content {
+					values["redis"] = strings.TrimPrefix(values["redis"]+","+n.Value, ",")
+				}
+			case value.Kind != yaml.ScalarNode:
+				return name, nil, fmt.Errorf("%s: line %d: %s is not a text", name, value.Line, key.Value)
+			default:
+				values[key.Value] = value.Value
+			}
+		}
+		break // the first document has all
+	}
+	return name, values, nil
+}
 
 // Connect opens the connection to Redis that flags and configuration describe, and tries it.
 func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limiter) (redis.UniversalClient, error) {

@@ -5,15 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
+	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/override"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // maxReason bounds the reason that Redis keeps with an override, in bytes.
@@ -132,4 +137,67 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		}
 		return s.Show(map[string]any{"overrides": append([]Overridden{}, all...)}, rows, "no override is in force")
 	})
+}
+
+// want says what a setting may be.
+const want = "want block, free, a factor such as x2 or x0.5, from x0.001 to x1000, tier:NAME, or limits:LIMIT=UNITS"
+
+// CheckSetting accepts what the plugin takes for an override of an identity.
+func CheckSetting(setting string, id *Identity) error {
+	switch o := override.Parse(setting); o.Kind {
+	case override.None, override.Nonsense:
+		if len(setting) > algo.MaxOverrideBytes {
+			return fmt.Errorf("an override of %d bytes (want at most %d)", len(setting), algo.MaxOverrideBytes)
+		}
+		return fmt.Errorf("%q is not an override (%s)", setting, want)
+	case override.Tier:
+		tiers := id.Tiers()
+		switch {
+		case len(tiers) == 0:
+			return fmt.Errorf(`there is no tier %q: the rule has no tiers (want "limits_by")`, o.Rest)
+		case !slices.Contains(tiers, o.Rest):
+			return fmt.Errorf("there is no tier %q (want one of %s)", o.Rest, shown.Quoted(tiers))
+		}
+		return nil
+	case override.Numbers:
+		var names []string
+		for _, set := range id.Sets {
+			if _, ok := set.SizesOf(nil, nil, o); ok {
+				return nil
+			}
+			for i := range set.Labels {
+				if !slices.Contains(names, set.Labels[i].Name) {
+					names = append(names, set.Labels[i].Name)
+				}
+			}
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("limits:%s: there are no limits to change", o.Rest)
+		}
+		var seen []string // no set takes it: what is wrong with it
+		for rest := o.Rest; rest != ""; {
+			part, _, _ := strings.Cut(rest, ",")
+			n, others, ok := override.Next(rest)
+			if !ok {
+				return fmt.Errorf("%q is not a number for a limit (want LIMIT=UNITS or LIMIT=UNITS/BURST: units from 0, a burst "+
+					"from 1, both to %d)", part, algo.MaxUnits)
+			}
+			at := slices.IndexFunc(names, func(name string) bool { return override.Names(n.Limit, name) })
+			switch {
+			case at < 0:
+				return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
+			case slices.Contains(seen, names[at]):
+				return fmt.Errorf("limit %q has two numbers", names[at])
+			case n.Burst > 0 && !slices.ContainsFunc(id.Sets, func(set *rule.LimitSet) bool {
+				return slices.ContainsFunc(set.Limits, func(l config.Limit) bool {
+					return l.Name == names[at] && l.Algorithm.HasBurst()
+				})
+			}):
+				return fmt.Errorf("limit %q takes no burst (want %s=%d)", names[at], n.Limit, n.Units)
+			}
+			seen, rest = append(seen, names[at]), others
+		}
+		return fmt.Errorf("limits:%s: no tier has all of these limits", o.Rest)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/plugin/config"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
@@ -45,6 +46,94 @@ const (
 
 func (s *session) key(tag []byte, suffix string) string {
 	return string(wire.AppendKey(nil, s.Prefix, tag, suffix))
+}
+
+// counter is the subject of one limit: the identity, or of a limit with "per" a value within it.
+type counter struct {
+	limit  int
+	values string // as in keys; "" for the identity itself
+}
+
+// suffix is that of the counter's key.
+func (k counter) suffix(set *rule.LimitSet) string { return set.KeySuffixes[k.limit] + k.values }
+
+// counters are those of an identity among limits: of one with "per" that of the values that are
+// known, or else all that Redis has.
+func (s *session) counters(ctx context.Context, id *Identity, set *rule.LimitSet) (all []counter, err error) {
+	for i := range set.Limits {
+		if !set.IsPer(i) {
+			all = append(all, counter{limit: i})
+			continue
+		}
+		values, known, err := id.valuesOf(set, i)
+		switch {
+		case err != nil:
+			return nil, console.Redis(err)
+		case known && values != "":
+			all = append(all, counter{i, values})
+		case !known:
+			var found []string
+			begin := s.key(id.Tag, set.KeySuffixes[i])
+			if err := s.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
+				for _, key := range keys {
+					found = append(found, strings.TrimPrefix(key, begin))
+				}
+				return nil
+			}); err != nil {
+				return nil, err
+			}
+			id.Scanned = true
+			slices.Sort(found)
+			for _, values := range slices.Compact(found) {
+				all = append(all, counter{i, values})
+			}
+		}
+	}
+	return all, nil
+}
+
+// valuesOf are the values of a limit with "per"; "" if the limit does not apply. known is false if
+// neither a request nor --per has any.
+func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, known bool, err error) {
+	if id.Values != nil {
+		found, _ := set.ValuesOf(id.Values, limit)
+		return string(found), true, nil
+	}
+	if id.Per == nil {
+		return "", false, nil
+	}
+	var all []*config.Component // those of "per" in the order in which --per has their values: each once
+	for _, set := range id.Sets {
+		for i := range set.Limits {
+			for _, c := range valued(set.Limits[i].Per) {
+				known := func(other *config.Component) bool { return same(c, other) }
+				if !slices.ContainsFunc(all, known) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	if len(id.Per) > len(all) {
+		return "", false, fmt.Errorf("rule %q has %s in \"per\", %d given (want %s)", id.Rule.Name,
+			console.Count(len(all), "value"), len(id.Per), wanted(all))
+	}
+	per := set.Limits[limit].Per
+	var given []string
+	for _, c := range valued(per) {
+		at := slices.IndexFunc(all, func(other *config.Component) bool { return same(c, other) })
+		if at >= len(id.Per) {
+			return "", true, nil // it does not apply to these values
+		}
+		given = append(given, id.Per[at])
+	}
+	t, err := tagger(&config.Rule{Name: "per", Key: per}, "")
+	if err != nil {
+		return "", true, err
+	}
+	t.makes = "part of an identity"
+	tag, _, err := t.Tag(given)
+	_, values, _ = strings.Cut(string(tag), "|")
+	return values, true, err
 }
 
 // read asks for the state of identities, a status for each limit that may apply, in one round trip.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +64,7 @@ func (s *Redis) replay(ctx context.Context) {
 			}
 			err := p.play(ctx)
 			if len(p.keys) > 0 {
-				s.Client.Del(ctx, p.keys...)
+				err = cmp.Or(err, s.Client.Del(ctx, p.keys...).Err())
 			}
 			if err != nil {
 				s.Add("vectors", Fail, "use Redis 6.2 or later, or Valkey; this server decides otherwise than the algorithm, or "+
@@ -85,12 +86,11 @@ type player struct {
 	keys []string
 
 	plan           *algo.Plan // of the whole vector
-	states         []algo.State
-	check, takeOff string // the scripts on the vector's clock
+	check, takeOff string     // the scripts on the vector's clock
 }
 
-// play makes the plan, its keys and its scripts, and compares every step. The twin in Go tells which keys
-// would have expired by the vector's clock.
+// play makes the plan, its keys and its scripts, and compares every step. Keys that would have expired by the
+// vector's clock may stay: the scripts take no notice of what is over.
 func (p *player) play(ctx context.Context) (err error) {
 	var limits []algo.Limit
 	for _, l := range p.v.Limits {
@@ -110,7 +110,6 @@ func (p *player) play(ctx context.Context) (err error) {
 	if p.plan, err = algo.NewPlan(limits); err != nil {
 		return err
 	}
-	p.states = make([]algo.State, len(limits))
 	for i := range limits {
 		key := p.key(p.tag, limits[i].KeySuffix())
 		if slices.Contains(p.keys, key) {
@@ -125,28 +124,19 @@ func (p *player) play(ctx context.Context) (err error) {
 		return err
 	}
 	for n := range p.v.Steps {
-		s := &p.v.Steps[n]
-		now := epoch + s.At
-		for i, state := range p.states {
-			if state != nil && (p.plan.ExpiresAtMicros(i, state)+999)/1000 < now/1000 {
-				p.states[i] = nil
-				if err := p.Client.Del(ctx, p.keys[i]).Err(); err != nil {
-					return err
-				}
-			}
-		}
-		if err := p.step(ctx, n, s, now); err != nil {
+		if err := p.step(ctx, n, &p.v.Steps[n]); err != nil {
 			return fmt.Errorf("step %d: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// step runs one step in Redis and in Go.
-func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) error {
+// step runs one step.
+func (p *player) step(ctx context.Context, n int, s *vectors.Step) error {
+	now := epoch + s.At
 	var sizes []algo.Size
 	for _, l := range p.plan.Limits() {
-		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Bounds: l.Bounds})
+		sizes = append(sizes, l.Size())
 	}
 	for i, brought := range s.Sizes {
 		sizes[i].Units, sizes[i].Burst = brought.Limit, brought.Burst
@@ -155,15 +145,12 @@ func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) er
 	if !ok {
 		return errors.New("sizes out of bounds")
 	}
-	plan.Rebase(p.states, now)
 	if of, costs := p.v.Settled(s); of >= 0 {
-		charged := epoch + p.v.Steps[of].At
-		plan.RefundAs(int64(of), p.states, charged, now, costs)
-		args := append(live.Values(plan.RefundArgs(int64(of), algo.Over{}, costs)), now/1e6, now%1e6, charged)
+		args := live.Values(plan.RefundArgs(int64(of), algo.Over{}, costs))
+		args = append(args, now/1e6, now%1e6, epoch+p.v.Steps[of].At)
 		return p.Client.Eval(ctx, p.takeOff, p.keys, args...).Err()
 	}
-	costs := s.Each(len(p.keys))
-	args := append(live.Arguments(plan, int64(n), costs), now/1e6, now%1e6, "")
+	args := append(live.Arguments(plan, int64(n), s.Each(len(p.keys))), now/1e6, now%1e6, "")
 	got, err := decide(ctx, p.Client, plan, p.check, p.keys, args)
 	if s.OtherTime && errors.Is(err, algo.ErrOtherTime) {
 		return nil
@@ -171,7 +158,6 @@ func (p *player) step(ctx context.Context, n int, s *vectors.Step, now int64) er
 	if err != nil {
 		return err
 	}
-	plan.DecideAs(int64(n), p.states, now, costs, make([]algo.Decision, len(p.keys)))
 	for i, w := range s.Want {
 		d := got[i]
 		if d.Remaining != w.Remaining || d.ResetAfterMicros != w.Reset || d.RetryAfterMicros != w.Retry ||

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/rule"
@@ -76,13 +75,9 @@ func (r *Request) unknown(m *config.Match) string {
 	return ""
 }
 
-// Probe is a configuration of one rule, with the least that a rule has besides what r has.
+// Probe is a configuration of one rule. It reads overrides, so that it needs no limits.
 func Probe(r config.Rule) *config.Config {
-	r.Name, r.Cost = cmp.Or(r.Name, "probe"), config.Amount{Default: 1, Max: algo.MaxCost}
-	r.Limits = []config.Limit{{
-		Limit: algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: 1e6},
-		Name:  "probe", Window: "1s",
-	}}
+	r.Name, r.Overrides = cmp.Or(r.Name, "probe"), true
 	return &config.Config{Rules: []config.Rule{r}}
 }
 

@@ -202,29 +202,21 @@ func admits(o answer.Outcome) bool {
 	return o != answer.Limited && o != answer.LocalLimited && o != answer.Blocked && o != answer.FailedDeny
 }
 
-// sharedData is the memory that the workers of one Envoy share.
-type sharedData map[string]versioned
-
-type versioned struct {
-	value []byte
-	cas   uint32
-}
+// sharedData is the memory that the workers of one Envoy share. They run one after the other here, so that no
+// version changes between a Get and its Set.
+type sharedData map[string][]byte
 
 // Get implements local.SharedData.
 func (s sharedData) Get(key string) ([]byte, uint32, error) {
-	v, ok := s[key]
+	value, ok := s[key]
 	if !ok {
 		return nil, 0, local.ErrNotFound
 	}
-	return slices.Clone(v.value), v.cas, nil
+	return slices.Clone(value), 1, nil
 }
 
 // Set implements local.SharedData.
-func (s sharedData) Set(key string, value []byte, cas uint32) error {
-	before, ok := s[key]
-	if ok && cas != 0 && cas != before.cas {
-		return local.ErrCASMismatch
-	}
-	s[key] = versioned{slices.Clone(value), before.cas + 1}
+func (s sharedData) Set(key string, value []byte, _ uint32) error {
+	s[key] = slices.Clone(value)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
@@ -18,19 +17,15 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// Identity is one identity of one rule.
+// Identity is one identity of one rule, and what a request of it asks: Costs of 1 each and no Sizes, where these
+// are nil.
 type Identity struct {
 	Rule *config.Rule
-	Tag  []byte
+	rule.Demand
 	// Sets are the limits that may apply: one list, or that of each tier; an unlimited tier has none.
 	Sets []*rule.LimitSet
-	// Costs and Sizes: the units that a request takes of the limits of the only set, and what it brings
-	// of their sizes; nil: 1 each, and none.
-	Costs []int64
-	Sizes []algo.Size
-	// Values are those of the limits with "per", or Per is what --per says of them, in order; nil
-	// both: they are looked for in Redis, and Scanned is set.
-	Values  rule.Values
+	// Per is what --per says, in order, of the limits with "per", where Values are nil; nil both: they are looked
+	// for in Redis, and Scanned is set.
 	Per     []string
 	Scanned bool
 	setting string // of its override; "": none
@@ -42,18 +37,6 @@ func (id *Identity) Tiers() []string {
 		return nil
 	}
 	return id.Rule.Tiers.Names()
-}
-
-// Applied is the identity of a request that a rule applies to. It keeps nothing of applied.
-func Applied(c *config.Rule, applied *rule.Applied) *Identity {
-	id := &Identity{
-		Rule: c, Tag: slices.Clone(applied.Tag),
-		Costs: slices.Clone(applied.Costs), Sizes: slices.Clone(applied.Sizes), Values: slices.Clone(applied.Values),
-	}
-	if applied.Limits != nil {
-		id.Sets = []*rule.LimitSet{applied.Limits}
-	}
-	return id
 }
 
 // choose finds the limits: the tier's that is named, that the request has, or all.

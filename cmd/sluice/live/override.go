@@ -16,9 +16,7 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/duration"
 	"github.com/sluiceproxy/sluice/cmd/sluice/shown"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/override"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // maxReason bounds the reason that Redis keeps with an override, in bytes.
@@ -161,14 +159,17 @@ func CheckSetting(setting string, id *Identity) error {
 		return nil
 	case override.Numbers:
 		var names []string
+		bursts := map[string]bool{} // whether a limit takes one
 		for _, set := range id.Sets {
 			if _, ok := set.SizesOf(nil, nil, o); ok {
 				return nil
 			}
 			for i := range set.Labels {
-				if !slices.Contains(names, set.Labels[i].Name) {
-					names = append(names, set.Labels[i].Name)
+				name := set.Labels[i].Name
+				if !slices.Contains(names, name) {
+					names = append(names, name)
 				}
+				bursts[name] = bursts[name] || set.Limits[i].Algorithm.HasBurst()
 			}
 		}
 		if len(names) == 0 {
@@ -188,11 +189,7 @@ func CheckSetting(setting string, id *Identity) error {
 				return fmt.Errorf("there is no limit %q (want one of %s)", n.Limit, shown.Quoted(names))
 			case slices.Contains(seen, names[at]):
 				return fmt.Errorf("limit %q has two numbers", names[at])
-			case n.Burst > 0 && !slices.ContainsFunc(id.Sets, func(set *rule.LimitSet) bool {
-				return slices.ContainsFunc(set.Limits, func(l config.Limit) bool {
-					return l.Name == names[at] && l.Algorithm.HasBurst()
-				})
-			}):
+			case n.Burst > 0 && !bursts[names[at]]:
 				return fmt.Errorf("limit %q takes no burst (want %s=%d)", names[at], n.Limit, n.Units)
 			}
 			seen, rest = append(seen, names[at]), others

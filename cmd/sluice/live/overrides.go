@@ -248,8 +248,8 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 			for _, name := range names {
 				if identity, ok := identityOf(name, prefix); ok && !seen[identity] {
 					seen[identity] = true
-					id := &Identity{Rule: t.Rule, Tag: []byte(prefix + identity), Sets: t.Any.Sets, Values: rule.Values{}}
-					ids = append(ids, id)
+					demand := rule.Demand{Tag: []byte(prefix + identity), Values: rule.Values{}}
+					ids = append(ids, &Identity{Rule: t.Rule, Demand: demand, Sets: t.Any.Sets})
 				}
 			}
 			for ids := range slices.Chunk(ids, identitiesAtOnce) {

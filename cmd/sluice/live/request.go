@@ -52,7 +52,11 @@ func (s *session) getRequest(ctx context.Context, r *input.Request, args []strin
 			IdentityState: IdentityState{Rule: r.Rule, Limits: []Status{}},
 		}
 		if r.Applied != nil {
-			state, err := s.state(ctx, Applied(&s.limiter.Config.Rules[i], r.Applied))
+			id := &Identity{Rule: &s.limiter.Config.Rules[i], Demand: r.Applied.Demand}
+			if id.Limits != nil {
+				id.Sets = append(id.Sets, id.Limits)
+			}
+			state, err := s.state(ctx, id)
 			if err != nil {
 				return err
 			}

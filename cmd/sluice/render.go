@@ -99,7 +99,7 @@ const ours = `# Written by "sluice render`
 func (r *rendering) write(c *console.Console) error {
 	result, err := r.run(&r.Options)
 	if err != nil {
-		return console.Usage("%w", err)
+		return console.Misuse(err)
 	}
 	if r.out != "" {
 		before, err := os.ReadFile(c.Path(r.out))

@@ -32,13 +32,10 @@ changes.`,
 			defer stop()
 			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 			if err != nil {
-				return console.Usage("%w", err)
+				return console.Misuse(err)
 			}
 			c.Say("listening on %s\n", listener.Addr())
-			if err := server.Serve(ctx, listener); err != nil {
-				return console.Usage("%w", err)
-			}
-			return nil
+			return console.Misuse(server.Serve(ctx, listener))
 		},
 	}
 	f := command.Flags()

@@ -47,6 +47,14 @@ func Usage(format string, args ...any) error {
 	return &Failure{Misused, fmt.Errorf(format, args...)}
 }
 
+// Misuse is an error that came of how a command was called; nil stays nil.
+func Misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{Misused, err}
+}
+
 // Redis is an error of Redis.
 func Redis(err error) error { return &Failure{NoRedis, err} }
 
@@ -99,15 +107,7 @@ func (c *Console) Print(value any) error {
 		return err
 	}
 	_, err := c.Out.Write(shown.JSON(encoded.Bytes()))
-	return written(err)
-}
-
-// written is an error of writing the output; nil stays nil.
-func written(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Failure{Misused, err}
+	return Misuse(err)
 }
 
 // Show prints a value for programs, or its rows for people, or this line where they have no more than heads.
@@ -180,7 +180,7 @@ func (c *Console) Table(rows [][]string) error {
 		}
 		line.WriteString(row[len(row)-1])
 		if _, err := fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " ")); err != nil {
-			return written(err)
+			return Misuse(err)
 		}
 	}
 	return nil
@@ -193,10 +193,7 @@ func (c *Console) Read(name string) (text []byte, err error) {
 	} else {
 		text, err = os.ReadFile(c.Path(name))
 	}
-	if err != nil {
-		return nil, &Failure{Misused, err}
-	}
-	return text, nil
+	return text, Misuse(err)
 }
 
 // Open opens a file that may be larger than memory, until the command ends. What cannot be read
@@ -205,7 +202,7 @@ func (c *Console) Open(name string) (io.ReaderAt, error) {
 	if name != "-" {
 		file, err := os.Open(c.Path(name))
 		if err != nil {
-			return nil, &Failure{Misused, err}
+			return nil, Misuse(err)
 		}
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 			return file, nil
@@ -218,10 +215,7 @@ func (c *Console) Open(name string) (io.ReaderAt, error) {
 
 // Write writes a file that a flag names.
 func (c *Console) Write(name string, text []byte) error {
-	if err := os.WriteFile(c.Path(name), text, 0o644); err != nil {
-		return &Failure{Misused, err}
-	}
-	return nil
+	return Misuse(os.WriteFile(c.Path(name), text, 0o644))
 }
 
 // Limit is a limit in a few words, such as `gcra 10 in 1s, burst 20`, with its unit `gcra 10 tokens in

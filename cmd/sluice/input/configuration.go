@@ -60,10 +60,7 @@ func (l *Limiter) TakeHashSecret(c *console.Console) error {
 		return console.Usage("the environment variable %s is not set (want the secret under which Envoy hashes identities)",
 			name)
 	}
-	if err := l.Config.TakeHashSecret(c.Environment); err != nil {
-		return console.Usage("%w", err)
-	}
-	return nil
+	return console.Misuse(l.Config.TakeHashSecret(c.Environment))
 }
 
 // Load reads a configuration as the plugin does, and refuses slow patterns in its expressions.

@@ -142,13 +142,3 @@ func Drop(object *yaml.Node, key string) bool {
 	}
 	return false
 }
-
-// Copy is a node of its own with the same values.
-func Copy(n *yaml.Node) *yaml.Node {
-	c := *n
-	c.Content = nil
-	for _, child := range n.Content {
-		c.Content = append(c.Content, Copy(child))
-	}
-	return &c
-}

@@ -76,7 +76,7 @@ func (a address) socketAddress() string {
 // tlsOf is the shipped transport socket for TLS to Redis.
 func tlsOf(t *yamltree.Tree, o *Options, first address) *yaml.Node {
 	name := cmp.Or(o.ServerName, first.host)
-	socket := &yamltree.Tree{Root: borrow(t, "envoy/tls-acl.yaml", clusters+"redis/transport_socket")}
+	socket := &yamltree.Tree{Root: borrow("envoy/tls-acl.yaml", clusters+"redis/transport_socket")}
 	const validation = "typed_config/common_tls_context/validation_context/"
 	socket.SetText("typed_config/sni", scalar(name))
 	socket.SetText(validation+"trusted_ca/filename", scalar(o.CA))
@@ -137,15 +137,15 @@ func Relay(o *Options) (Result, error) {
 	case o.Cluster:
 		const cluster = "envoy/redis-cluster.yaml"
 		const proxy = "static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config"
-		t.Set(proxy+"/settings", borrow(t, cluster, proxy+"/settings"))
+		t.Set(proxy+"/settings", borrow(cluster, proxy+"/settings"))
 		clearComments(t.At(proxy), "settings")
 		yamltree.Drop(servers, "type")
 		for _, key := range []string{"cluster_type", "lb_policy"} {
-			put(key, borrow(t, cluster, clusters+"redis_nodes/"+key))
+			put(key, borrow(cluster, clusters+"redis_nodes/"+key))
 		}
 	case len(nodes) > 1:
 		for _, key := range []string{"health_checks", "common_lb_config"} {
-			put(key, borrow(t, "relay/failover.yaml", key))
+			put(key, borrow("relay/failover.yaml", key))
 		}
 	}
 	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
@@ -249,13 +249,11 @@ func shipped(name string) *yamltree.Tree {
 	return t
 }
 
-// borrow is a copy of a part of another shipped file.
-func borrow(t *yamltree.Tree, file, path string) *yaml.Node {
+// borrow is a part of another shipped file.
+func borrow(file, path string) *yaml.Node {
 	other := shipped(file)
-	part := yamltree.Copy(other.At(path))
-	if other.Err != nil {
-		t.Fail("%s: %w", file, other.Err)
-	}
+	part := other.At(path)
+	console.Must(other.Err)
 	return part
 }
 

@@ -143,13 +143,9 @@ func checkAll(found []find.Found) (all []configReport) {
 			continue
 		}
 		cfg, err := input.Load(f.JSON)
-		var mistakes config.Mistakes
-		switch {
-		case errors.As(err, &mistakes):
+		if mistakes, wrong := err.(config.Mistakes); wrong {
 			report.Mistakes = located(f, mistakes)
-		case err != nil:
-			report.Mistakes = append(report.Mistakes, mistakeReport{f.Line, "", err.Error()})
-		default:
+		} else {
 			report.Role, report.Rules, report.Shadow = "limiter", len(cfg.Rules), cfg.Mode == config.Shadow
 			report.Warnings, report.Notes = located(f, advice.Warnings(cfg)), located(f, advice.Notes(cfg))
 			for _, f := range envoyfile.Findings(f, cfg) {

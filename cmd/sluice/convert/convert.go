@@ -59,22 +59,18 @@ func (c *converter) name(parts ...string) string {
 // add takes a rule if the plugin accepts it: what its parser does not know yet
 // has no counterpart.
 func (c *converter) add(at node, one object, from ...node) {
-	if err := accepts(object{{"rules", []any{one}}}); err != nil {
-		var mistakes config.Mistakes
-		text := err.Error()
-		if errors.As(err, &mistakes) && len(mistakes) > 0 {
-			text = strings.TrimPrefix(mistakes[0].Path, "rules[0].") + ": " + mistakes[0].Problem
-		}
-		c.report(Missing, at, "%s", text)
+	if mistakes := accepts(object{{"rules", []any{one}}}); mistakes != nil {
+		c.report(Missing, at, "%s: %s", strings.TrimPrefix(mistakes[0].Path, "rules[0]."), mistakes[0].Problem)
 		return
 	}
 	c.rules, c.made = append(c.rules, one), append(c.made, append(from, at))
 }
 
 // accepts reports what the plugin has against a configuration.
-func accepts(configuration object) error {
+func accepts(configuration object) config.Mistakes {
 	_, err := input.Load([]byte(compact(configuration)))
-	return err
+	mistakes, _ := err.(config.Mistakes)
+	return mistakes
 }
 
 func limitOf(algorithm string, limit int64, window string) object {

@@ -3,8 +3,6 @@ package input
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +61,8 @@ func (l *Limiter) TakeHashSecret(c *console.Console) error {
 	return console.Misuse(l.Config.TakeHashSecret(c.Environment))
 }
 
-// Load reads a configuration as the plugin does, and refuses slow patterns in its expressions.
+// Load reads a configuration as the plugin does, and refuses slow patterns in its expressions. The error is of
+// type config.Mistakes.
 func Load(text []byte) (*config.Config, error) {
 	cfg, err := config.Checks{Expression: explain.CheckExpression, Zone: calendar.Known}.Parse(text)
 	if err != nil {
@@ -72,8 +71,10 @@ func Load(text []byte) (*config.Config, error) {
 	if slow := advice.Patterns(cfg); len(slow) > 0 {
 		return nil, slow
 	}
-	_, err = rule.Compile(cfg, nil)
-	return cfg, err
+	if _, err := rule.Compile(cfg, nil); err != nil {
+		return nil, config.Mistakes{{Problem: err.Error()}}
+	}
+	return cfg, nil
 }
 
 // Limiter reads the only configuration of a limiter in the file.
@@ -95,16 +96,12 @@ func (s *Source) Limiter(c *console.Console) (*Limiter, error) {
 			continue
 		}
 		cfg, err := Load(found[i].JSON)
-		var mistakes config.Mistakes
-		if errors.As(err, &mistakes) {
+		if mistakes, wrong := err.(config.Mistakes); wrong {
 			var lines []string
 			for _, m := range mistakes {
 				lines = append(lines, strings.TrimPrefix(m.String(), "sluice: "))
 			}
 			return nil, console.Mistaken(s.File, lines)
-		}
-		if err != nil {
-			return nil, &console.Failure{Code: console.Refused, Err: fmt.Errorf("%s: %w", s.File, err)}
 		}
 		all = append(all, &Limiter{found[i].JSON, cfg, &found[i]})
 	}

@@ -203,40 +203,33 @@ func TestRetryAfterFor(t *testing.T) {
 			t.Parallel()
 			r, told := newRandom(900+uint64(a)), 0
 			for range 400 {
-				told += checkRetryAfterFor(t, r, r.limit(a))
+				l := r.limit(a)
+				p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+				now := epoch + r.Int64N(1e15)
+				for range 40 {
+					now += r.step(&l, out[0], now)
+					cost := max(r.cost(l.Capacity()), 1)
+					if decide(p, states, now, cost, out) {
+						continue
+					}
+					of := out[0].RetryAfterMicros
+					higher := cost + r.span(1, 10)
+					got, known := l.RetryAfterFor(higher, cost, of)
+					if !known {
+						continue
+					}
+					told++
+					decide(p, copyStates(states), now, higher, out)
+					if want := out[0].RetryAfterMicros; got != want {
+						t.Fatalf("%+v: cost %d waits %d, so %d waits %d; want %d", l, cost, of, higher, got, want)
+					}
+				}
 			}
 			if l := (Limit{Algorithm: a}); told < 100 && l.Leasable() == nil {
 				t.Errorf("only %d waits were told", told)
 			}
 		})
 	}
-}
-
-// checkRetryAfterFor compares what is told of higher costs with decisions, and
-// returns how many were told.
-func checkRetryAfterFor(t *testing.T, r random, l Limit) (told int) {
-	t.Helper()
-	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
-	now := epoch + r.Int64N(1e15)
-	for range 40 {
-		now += r.step(&l, out[0], now)
-		cost := max(r.cost(l.Capacity()), 1)
-		if decide(p, states, now, cost, out) {
-			continue
-		}
-		of := out[0].RetryAfterMicros
-		higher := cost + r.span(1, 10)
-		got, known := l.RetryAfterFor(higher, cost, of)
-		if !known {
-			continue
-		}
-		told++
-		decide(p, copyStates(states), now, higher, out)
-		if want := out[0].RetryAfterMicros; got != want {
-			t.Fatalf("%+v: cost %d waits %d, so %d waits %d; want %d", l, cost, of, higher, got, want)
-		}
-	}
-	return told
 }
 
 // fieldsOf are the fields that belong to an algorithm.

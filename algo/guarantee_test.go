@@ -41,15 +41,6 @@ type ledger struct {
 	nowMicros               int64
 }
 
-// newLedger makes that of limits whose units take a whole number of microseconds each.
-func newLedger(pool, guarantee Limit) *ledger {
-	return &ledger{
-		poolInterval: pool.WindowMicros / pool.Units, poolBurst: pool.Capacity(),
-		ownInterval: guarantee.WindowMicros / guarantee.Units, ownBurst: guarantee.Capacity(),
-		ownUsed: map[int]int64{},
-	}
-}
-
 func (m *ledger) take(tenant int, nowMicros, cost int64) (allowed, borrowed bool) {
 	passed := nowMicros - m.nowMicros
 	m.nowMicros, m.poolUsed = nowMicros, max(m.poolUsed-passed, 0)
@@ -84,9 +75,12 @@ func TestGuaranteeByDefinition(t *testing.T) {
 		guarantee := Limit{
 			Algorithm: TokenBucket, Units: []int64{1, 5, 50}[r.IntN(3)], WindowMicros: 1e6, Burst: r.span(1, 100),
 		}
-		s, m := newTenants(t, pool, guarantee), newLedger(pool, guarantee)
-		now := int64(epoch)
-		m.nowMicros = now
+		s, now := newTenants(t, pool, guarantee), int64(epoch)
+		m := &ledger{ // units take a whole number of microseconds each
+			poolInterval: pool.WindowMicros / pool.Units, poolBurst: pool.Capacity(),
+			ownInterval: guarantee.WindowMicros / guarantee.Units, ownBurst: guarantee.Capacity(),
+			ownUsed: map[int]int64{}, nowMicros: now,
+		}
 		var bound total
 		for range 300 {
 			now += r.span(0, 3*pool.WindowMicros/pool.Units)

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -13,38 +14,32 @@ func TestRetryAfterIsExact(t *testing.T) {
 		r := newRandom(300 + uint64(a))
 		checked := 0
 		for range 300 {
-			checked += checkRetries(t, r, r.limit(a))
+			l := r.limit(a)
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
+			now := epoch + r.Int64N(1e15)
+			for range 100 {
+				now += r.step(&l, out[0], now)
+				cost := r.cost(l.Capacity())
+				if decide(p, states, now, cost, out) || out[0].RetryAfterMicros == Never {
+					continue
+				}
+				checked++
+				retry := out[0].RetryAfterMicros
+				what := fmt.Sprintf("%+v: cost %d at %d, state %v: retry_after %d", l, cost, now, states[0], retry)
+				switch {
+				case retry < 1:
+					t.Fatalf("%s, want 1 at least", what)
+				case !allowedAt(p, states, now+retry, cost):
+					t.Fatalf("%s is too early", what)
+				case allowedAt(p, states, now+retry-1, cost):
+					t.Fatalf("%s is too late", what)
+				}
+			}
 		}
 		if checked < 1000 {
 			t.Errorf("%s: only %d retries to check", a, checked)
 		}
 	}
-}
-
-// checkRetries makes random decisions and checks the retry_after of each that
-// was denied. It returns how many those were.
-func checkRetries(t *testing.T, r random, l Limit) (checked int) {
-	t.Helper()
-	p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
-	now := epoch + r.Int64N(1e15)
-	for range 100 {
-		now += r.step(&l, out[0], now)
-		cost := r.cost(l.Capacity())
-		if decide(p, states, now, cost, out) || out[0].RetryAfterMicros == Never {
-			continue
-		}
-		checked++
-		retry := out[0].RetryAfterMicros
-		switch {
-		case retry < 1:
-			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d, want 1 at least", l, cost, now, states[0], retry)
-		case !allowedAt(p, states, now+retry, cost):
-			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d is too early", l, cost, now, states[0], retry)
-		case allowedAt(p, states, now+retry-1, cost):
-			t.Fatalf("%+v: cost %d at %d, state %v: retry_after %d is too late", l, cost, now, states[0], retry)
-		}
-	}
-	return checked
 }
 
 // allowedAt decides on copies of the states.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/override"
@@ -65,22 +66,12 @@ const everything = `{"redis": {"cluster": "redis"}, "rules": [
 		"penalty": {"after": 2, "within": "1m", "for": ["10ms"]}}
 ]}`
 
-func compile(t *testing.T, text string) *rule.Set {
-	t.Helper()
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rules
-}
-
 // pair is a real Redis and its twin, as the Host of one Conn: what the real one answers, the
-// twin must answer at the same time.
+// twin must answer at the same time. Other calls than these do not come.
 type pair struct {
+	redis.Host
+	redis.Observer
+
 	t       *testing.T
 	addr    string
 	stream  net.Conn
@@ -111,19 +102,12 @@ func (p *pair) OpenStream() (err error) {
 	p.stream, err = net.Dial("tcp", p.addr)
 	return err
 }
-func (p *pair) CloseStream()                      { p.stream.Close() }
-func (p *pair) SwapStreams()                      {}
-func (p *pair) CloseStatus() uint32               { return 0 }
-func (p *pair) Warn(line string)                  { p.t.Error(line) }
-func (p *pair) Info(string)                       {}
-func (p *pair) Tried(bool, string)                {}
-func (p *pair) Turn(int64) bool                   { return false }
-func (p *pair) Examined(redis.ServerStats, int64) {}
-func (p *pair) RoundTrip(int64)                   {}
-func (p *pair) Count(metric.Event, int64)         {}
-func (p *pair) Reconnected()                      {}
-func (p *pair) RequestFailed(redis.Cause)         {}
-func (p *pair) BreakerChanged(redis.BreakerState) {}
+func (p *pair) CloseStream()              { p.stream.Close() }
+func (p *pair) Warn(line string)          { p.t.Error(line) }
+func (p *pair) Info(string)               {}
+func (p *pair) Turn(int64) bool           { return false }
+func (p *pair) RoundTrip(int64)           {}
+func (p *pair) Count(metric.Event, int64) {}
 
 // Send has both run the commands, and compares. The Conn gets the replies later.
 func (p *pair) Send(commands []byte) error {
@@ -203,20 +187,6 @@ func (p *pair) real(words [][]byte, atMicros int64, unknown bool) (reply []byte)
 			return reply
 		}
 	}
-}
-
-// sourcesOf are all scripts of a configuration, by SHA-1 and by source.
-func sourcesOf(rules *rule.Set) map[string]string {
-	sources := map[string]string{}
-	for _, set := range rules.LimitSets {
-		for _, s := range []algo.Script{
-			set.Plan.Script(), set.Plan.RefundScript(), algo.ReleaseScript(),
-			algo.RenewScript(),
-		} {
-			sources[s.SHA1], sources[s.Source] = s.Source, s.Source
-		}
-	}
-	return sources
 }
 
 // receive brings the Conn all replies, and those to what they cause.
@@ -299,10 +269,14 @@ func (p *pair) Expired(int, int64)                       { p.t.Error("expired") 
 func TestAsRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client, rules := server.Client(), compile(t, everything)
+	client := server.Client()
+	cfg, err := config.Parse([]byte(everything))
+	testenv.OK(t, err)
+	rules, err := rule.Compile(cfg, nil)
+	testenv.OK(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	p := &pair{
-		t: t, addr: server.Addr, twin: New(rules), sources: sourcesOf(rules), events: map[string]int{}, now: 1e9,
+		t: t, addr: server.Addr, twin: New(rules), sources: map[string]string{}, events: map[string]int{}, now: 1e9,
 		rules: rules,
 	}
 	p.conn = redis.New(p, p, redis.Options{
@@ -311,6 +285,10 @@ func TestAsRedis(t *testing.T) {
 	})
 	for _, set := range rules.LimitSets {
 		p.scripts = append(p.scripts, redis.NewScript(set.Plan, "rl", set.KeySuffixes))
+		check, refund := set.Plan.Script(), set.Plan.RefundScript()
+		for _, s := range []algo.Script{check, refund, algo.ReleaseScript(), algo.RenewScript()} {
+			p.sources[s.SHA1], p.sources[s.Source] = s.Source, s.Source
+		}
 	}
 	for range 3000 {
 		p.now += 1000

@@ -148,9 +148,49 @@ func TestObedientClient(t *testing.T) {
 	for i, limits := range lists {
 		t.Run(fmt.Sprintf("%d-%v", i, limits[0].Algorithm), func(t *testing.T) {
 			t.Parallel()
-			c := newObedient(t, limits, uint64(i))
+			plan, err := algo.NewPlan(limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &obedient{
+				T: t, plan: plan, states: make([]algo.State, len(limits)), known: make([]told, len(limits)),
+				random: rand.New(rand.NewPCG(uint64(i), 1)), nowMicros: 1_700_000_000_123_457,
+			}
+			for j := range limits {
+				c.labels = append(c.labels, policy("p", limits[j]))
+				c.known[j] = told{1, 1, c.nowMicros} // of a limit that pays it knows that there is one
+			}
+			c.use(0)
 			for range 1000 {
-				c.step()
+				// The client uses some of what it was told to have, or waits until there is more.
+				list := c.known[:c.plan.Own()]
+				others, likes := c.known[c.plan.Own():], c.random.IntN(2) == 0 || list[0].t < 0 // a limit of 0 has no "t"
+				if len(others) > 0 && likes {
+					list = others
+				}
+				left, ends, wakes := int64(algo.MaxUnits), c.nowMicros+1e9, c.nowMicros
+				for _, k := range list {
+					left, ends = min(left, k.r), min(ends, k.atMicros+k.t*1e6)
+					if k.r == 0 {
+						wakes = max(wakes, k.atMicros+k.t*1e6)
+					}
+				}
+				if left == 0 {
+					c.nowMicros = wakes
+					c.use(1)
+					continue
+				}
+				for left > 0 && c.random.IntN(8) > 0 { // it looks at the last of several answers alone
+					cost := 1 + c.random.Int64N(left)
+					if ends > c.nowMicros && c.random.IntN(2) == 0 {
+						c.nowMicros += c.random.Int64N(ends - c.nowMicros + 1)
+					}
+					c.use(cost)
+					left -= cost
+				}
+				if c.random.IntN(4) == 0 {
+					c.nowMicros += c.random.Int64N(2*c.plan.Limits()[0].RestoreMicros() + 1)
+				}
 			}
 			if others := c.plan.Own() < len(limits); others != (c.paid > 100) {
 				t.Errorf("others pay for %d requests", c.paid)
@@ -172,56 +212,6 @@ type obedient struct {
 	nowMicros int64
 	known     []told // parallel to the limits
 	paid      int    // requests for which others paid
-}
-
-func newObedient(t *testing.T, limits []algo.Limit, seed uint64) *obedient {
-	t.Helper()
-	plan, err := algo.NewPlan(limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &obedient{
-		T: t, plan: plan, states: make([]algo.State, len(limits)), known: make([]told, len(limits)),
-		random: rand.New(rand.NewPCG(seed, 1)), nowMicros: 1_700_000_000_123_457,
-	}
-	for i := range limits {
-		c.labels = append(c.labels, policy("p", limits[i]))
-		c.known[i] = told{1, 1, c.nowMicros} // of a limit that pays it knows that there is one
-	}
-	c.use(0)
-	return c
-}
-
-// step uses some of what the client was told to have, or waits until there is more.
-func (c *obedient) step() {
-	list := c.known[:c.plan.Own()]
-	others, likes := c.known[c.plan.Own():], c.random.IntN(2) == 0 || list[0].t < 0 // a limit of 0 has no "t"
-	if len(others) > 0 && likes {
-		list = others
-	}
-	left, ends, wakes := int64(algo.MaxUnits), c.nowMicros+1e9, c.nowMicros
-	for _, k := range list {
-		left, ends = min(left, k.r), min(ends, k.atMicros+k.t*1e6)
-		if k.r == 0 {
-			wakes = max(wakes, k.atMicros+k.t*1e6)
-		}
-	}
-	if left == 0 {
-		c.nowMicros = wakes
-		c.use(1)
-		return
-	}
-	for left > 0 && c.random.IntN(8) > 0 { // it looks at the last of several answers alone
-		cost := 1 + c.random.Int64N(left)
-		if ends > c.nowMicros && c.random.IntN(2) == 0 {
-			c.nowMicros += c.random.Int64N(ends - c.nowMicros + 1)
-		}
-		c.use(cost)
-		left -= cost
-	}
-	if c.random.IntN(4) == 0 {
-		c.nowMicros += c.random.Int64N(2*c.plan.Limits()[0].RestoreMicros() + 1)
-	}
 }
 
 func (c *obedient) use(cost int64) {

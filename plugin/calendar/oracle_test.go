@@ -34,15 +34,6 @@ type oracle struct {
 	days     map[int64]int64 // local midnights that were asked for, in seconds
 }
 
-func newOracle(t *testing.T, name string) *oracle {
-	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &oracle{location, map[int64]int64{}}
-}
-
 // begin is the first second at which clocks show a day, or a later one. They are
 // looked at every quarter of an hour, and whenever they are changed.
 func (o *oracle) begin(day int64) int64 {
@@ -160,9 +151,22 @@ func TestOracle(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := newOracle(t, name)
+			location, err := time.LoadLocation(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := &oracle{location, map[int64]int64{}}
 			zone, _ := Find(name)
-			hard := everyMidnight(t, zone, o)
+			var hard []int64 // midnights next to a change
+			for day := dayOf(firstYear, 1, 1); day < dayOf(lastYear+1, 1, 1); day++ {
+				want := o.begin(day)
+				if got := zone.since(day * secondsOfDay); got != want {
+					t.Fatalf("day %d begins at %s, want %s", day, show(got, location), show(want, location))
+				}
+				if want+offsetOf(time.Unix(want, 0).In(location)) != day*secondsOfDay || o.begin(day+1)-want != secondsOfDay {
+					hard = append(hard, want, want+secondsOfDay)
+				}
+			}
 			random := rand.New(rand.NewPCG(uint64(i), 1))
 			for n, c := range calendars(name) {
 				w, ok := New(&c)
@@ -181,21 +185,6 @@ func TestOracle(t *testing.T) {
 			}
 		})
 	}
-}
-
-// everyMidnight compares all midnights. It returns those next to a change.
-func everyMidnight(t *testing.T, zone *Zone, o *oracle) (hard []int64) {
-	t.Helper()
-	for day := dayOf(firstYear, 1, 1); day < dayOf(lastYear+1, 1, 1); day++ {
-		want := o.begin(day)
-		if got := zone.since(day * secondsOfDay); got != want {
-			t.Fatalf("day %d begins at %s, want %s", day, show(got, o.location), show(want, o.location))
-		}
-		if want+offsetOf(time.Unix(want, 0).In(o.location)) != day*secondsOfDay || o.begin(day+1)-want != secondsOfDay {
-			hard = append(hard, want, want+secondsOfDay)
-		}
-	}
-	return hard
 }
 
 func show(second int64, in *time.Location) string { return time.Unix(second, 0).In(in).String() }

@@ -48,52 +48,10 @@ type restricted struct {
 	users int
 }
 
-// startRestricted has a rule of two limits for each algorithm, a queue and a lease,
-// and the listener "small", where the rule "gcra" has a smaller burst. The rule
-// "full" makes all that others have charged be given back.
-func startRestricted(t *testing.T, rights []string) *restricted {
-	t.Helper()
-	plugin := func(burst int) string {
-		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, ` +
-			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
-		rule := func(name, limit, more string) {
-			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`,
-				name, name, limit, more)
-		}
-		for name, algorithm := range algorithms {
-			rule(name, algorithm+`, "limit": 5, `+long, `, {"algorithm": "gcra", "limit": 60, "window": "300d"}`)
-		}
-		rule("burst", fmt.Sprintf(`"algorithm": "gcra", "limit": 5, "burst": %d, `, burst)+long, "")
-		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
-		rule("slots", `"algorithm": "concurrency", "limit": 5, "cost": 2`, "")
-		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
-		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], ` +
-			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
-			"overrides": true, "penalty": {"after": 1, "within": "1s", "for": ["1m"]}}`
-		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` +
-			password + `", "database": 3},
-			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0},
-				"rules": [` + rules + `]}`
-	}
-	server := redistest.Start(t, aclUser(rights)...)
-	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{
-		Addr: server.Addr, Password: "admin",
-		DB: 3, Protocol: 2,
-	})}
-	t.Cleanup(func() { r.admin.Close() })
-	r.setting = start(t, plugin(50), envoytest.Options{
-		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
-	})
-	get(t, r.URL, "x-full: 1") // from now on it is full
-	return r
-}
-
 // do runs a command with all rights.
 func (r *restricted) do(args ...any) {
 	r.t.Helper()
-	if err := r.admin.Do(ctx, args...).Err(); err != nil {
-		r.t.Fatalf("%v: %v", args, err)
-	}
+	testenv.OK(r.t, r.admin.Do(ctx, args...).Err())
 }
 
 // exercise makes the plugin send, on a new connection to a Redis that has no
@@ -134,14 +92,10 @@ func (r *restricted) exercise() tally {
 // https://redis.io/docs/latest/commands/acl-log/
 func (r *restricted) refused() (list []string) {
 	r.t.Helper()
-	entries, err := r.admin.Do(ctx, "ACL", "LOG", 100).Slice()
+	entries, err := r.admin.ACLLog(ctx, 100).Result()
 	testenv.OK(r.t, err)
 	for _, entry := range entries {
-		pairs, fields := entry.([]any), map[any]any{}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			fields[pairs[i]] = pairs[i+1]
-		}
-		list = append(list, strings.ToLower(fmt.Sprint(fields["reason"], " ", fields["object"])))
+		list = append(list, strings.ToLower(entry.Reason+" "+entry.Object))
 	}
 	return list
 }
@@ -184,7 +138,40 @@ func TestRareCommands(t *testing.T) {
 func TestDocumentedACL(t *testing.T) {
 	t.Parallel()
 	exact, short := documentedACL(t)
-	r := startRestricted(t, exact)
+	// A rule of two limits for each algorithm, a queue and a lease, and the listener "small", where the rule
+	// "burst" has a smaller one. The rule "full" makes all that others have charged be given back.
+	plugin := func(burst int) string {
+		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, ` +
+			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
+		rule := func(name, limit, more string) {
+			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`,
+				name, name, limit, more)
+		}
+		for name, algorithm := range algorithms {
+			rule(name, algorithm+`, "limit": 5, `+long, `, {"algorithm": "gcra", "limit": 60, "window": "300d"}`)
+		}
+		rule("burst", fmt.Sprintf(`"algorithm": "gcra", "limit": 5, "burst": %d, `, burst)+long, "")
+		rule("queue", `"algorithm": "leaky_bucket", "overflow": "queue", "limit": 1000, "window": "1s", "burst": 20`, "")
+		rule("slots", `"algorithm": "concurrency", "limit": 5, "cost": 2`, "")
+		rule("lease", `"algorithm": "token_bucket", "limit": 100, `+long+`, "lease": {"units": 10, "ttl": "1s"}`, "")
+		rules += `, {"name": "watched", "match": {"path": "/watched"}, "key": [{"query": "u"}], ` +
+			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}],
+			"overrides": true, "penalty": {"after": 1, "within": "1s", "for": ["1m"]}}`
+		return `{"redis": {"cluster": "redis", "timeout": "10s", "username": "sluice", "password": "` +
+			password + `", "database": 3},
+			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0},
+				"rules": [` + rules + `]}`
+	}
+	server := redistest.Start(t, aclUser(exact)...)
+	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{
+		Addr: server.Addr, Password: "admin",
+		DB: 3, Protocol: 2,
+	})}
+	t.Cleanup(func() { r.admin.Close() })
+	r.setting = start(t, plugin(50), envoytest.Options{
+		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
+	})
+	get(t, r.URL, "x-full: 1") // from now on it is full
 	for _, rights := range [][]string{short, documentedUser(t, "sluice"), exact} {
 		user := []any{"ACL", "SETUSER", "sluice", "reset", "on", ">" + password}
 		for _, right := range rights {

@@ -5,47 +5,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// expiresAt is PEXPIRETIME, in ms.
-func expiresAt(t *testing.T, client *redis.Client, key string) int64 {
-	t.Helper()
-	at, err := client.Do(ctx, "PEXPIRETIME", key).Int64()
-	testenv.OK(t, err)
-	return at
-}
-
-// berlin is the day in which Berlin's clocks go forward, far ahead: it has 23 hours.
-func berlin(t *testing.T) (begins, ends time.Time) {
-	t.Helper()
-	in, err := time.LoadLocation("Europe/Berlin")
-	testenv.OK(t, err)
-	for day := 1; ; day++ {
-		begins, ends = time.Date(2045, 3, day, 0, 0, 0, 0, in), time.Date(2045, 3, day+1, 0, 0, 0, 0, in)
-		if ends.Sub(begins) == 23*time.Hour {
-			return begins, ends
-		}
-	}
-}
-
 // TestCalendarByRedisClock: midnight comes when Redis says so. A worker whose clock is
-// wrong by decades, and a clock that leaps, cost a question more, and change nothing.
+// wrong by decades, and a clock that leaps, cost a question more, and change nothing. So it is in the recipe.
 func TestCalendarByRedisClock(t *testing.T) {
 	t.Parallel()
-	begins, ends := berlin(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	testenv.OK(t, err)
+	var begins, ends time.Time // of the day in which Berlin's clocks go forward, far ahead: it has 23 hours
+	for day := 1; ends.Sub(begins) != 23*time.Hour; day++ {
+		begins, ends = time.Date(2045, 3, day, 0, 0, 0, 0, berlin), time.Date(2045, 3, day+1, 0, 0, 0, 0, berlin)
+	}
 	server := redistest.Start(t)
 	clock := newRedisClock(t, server.Addr, begins.Add(-time.Second))
+	months := example(t, "docs/cookbook.md", "Quotas by the month", "json")
 	s := start(t, `{`+patient+bothHeaders+`"deny_cache": {"size": 0}, "rules": [
 		{"name": "daily", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "day",
 			"timezone": "Europe/Berlin"}]},
 		{"name": "few", "match": {"path": "/few"},
 			"limits": [{"algorithm": "fixed_window", "limit": 1, "window": "366d", "anchor": "first_request"}]}]}`,
-		envoytest.Options{Redis: []string{clock.wire.addr}, Workers: 1})
+		envoytest.Options{Redis: []string{clock.wire.addr}, Workers: 1, Beside: map[string]string{
+			"recipe": strings.Replace(months, `"redis": {"cluster": "redis"},`, patient, 1),
+		}})
 	key := "rl:{daily|}:fixed_window:day:Europe/Berlin"
 	for _, tc := range []struct {
 		at           time.Time
@@ -81,23 +66,15 @@ func TestCalendarByRedisClock(t *testing.T) {
 		if got := r.header.Get("ratelimit"); !strings.HasPrefix(got, `"daily";r=`+tc.remaining+";") {
 			t.Errorf("at %s: %s, want %s remaining", tc.at, got, tc.remaining)
 		}
-		if got := expiresAt(t, server.Client(), key); got != tc.expires.UnixMilli() {
-			t.Errorf("at %s: the key expires at %s, want %s", tc.at, time.UnixMilli(got), tc.expires)
+		expires, err := server.Client().Do(ctx, "PEXPIRETIME", key).Int64()
+		testenv.OK(t, err)
+		if expires != tc.expires.UnixMilli() {
+			t.Errorf("at %s: the key expires at %s, want %s", tc.at, time.UnixMilli(expires), tc.expires)
 		}
 	}
-}
-
-// TestCookbookMonths: the recipe, on a day of the month on which no window begins, and
-// on the clock that says so.
-func TestCookbookMonths(t *testing.T) {
-	t.Parallel()
-	begins, _ := berlin(t)
-	server := redistest.Start(t)
-	noon := time.Date(begins.Year(), 2, 28, 12, 0, 0, 0, begins.Location()) // its last day: the month begins
-	clock := newRedisClock(t, server.Addr, noon)
-	recipe := strings.Replace(cookbook(t, "Quotas by the month"), `"redis": {"cluster": "redis"},`, patient, 1)
-	e := start(t, recipe, envoytest.Options{Redis: []string{clock.wire.addr}})
-	r := get(t, e.URL, "x-api-key: a")
+	// The recipe, on a day of the month on which no window begins.
+	clock.set(time.Date(begins.Year(), 2, 28, 12, 0, 0, 0, berlin)) // its last day: the month begins
+	r := get(t, s.Beside["recipe"], "x-api-key: a")
 	for name, want := range map[string]string{
 		"ratelimit-policy": `"monthly";q=100000;w=2674800, "daily";q=10000;w=86400`, // 31 days, one of them of 23 hours
 		"ratelimit":        `"monthly";r=99999;t=2631600, "daily";r=9999;t=43200`,

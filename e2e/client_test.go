@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,14 +79,6 @@ func send(ctx context.Context, client *http.Client, url string, headers ...strin
 
 // tally counts answers by status; key 0 is for requests without an answer.
 type tally map[int]int
-
-func (c tally) String() string {
-	var parts []string
-	for _, status := range slices.Sorted(maps.Keys(c)) {
-		parts = append(parts, fmt.Sprintf("%d of status %d", c[status], status))
-	}
-	return strings.Join(parts, ", ")
-}
 
 // expectTally compares the answers of a burst with those wanted.
 func expectTally(t testing.TB, what string, got, want tally) {

@@ -32,7 +32,7 @@ func newRedisClock(t *testing.T, target string, at time.Time) *redisClock {
 	t.Helper()
 	c := &redisClock{sources: map[string][]byte{}}
 	c.micros.Store(at.UnixMicro())
-	c.wire = newWireWith(t, target, c.carry)
+	c.wire = newWire(t, target, c.carry)
 	return c
 }
 

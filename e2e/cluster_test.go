@@ -1,14 +1,13 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -40,21 +39,6 @@ func startUsers(t *testing.T, s *setting) *load {
 	})
 }
 
-// admitted counts by user what Redis admitted, and how many requests it did not
-// decide.
-func admitted(s *setting, requests int) (byUser map[string]int, failed int) {
-	byUser = map[string]int{}
-	for _, entry := range s.LoggedAll(requests) {
-		switch entry.State {
-		case "allowed":
-			byUser[entry.Path]++
-		case "failed:allow":
-			failed++
-		}
-	}
-	return byUser, failed
-}
-
 // onCluster starts an Envoy that reaches a cluster through redis_proxy.
 func onCluster(t *testing.T, cluster *redistest.Cluster, plugin string) *setting {
 	t.Helper()
@@ -70,7 +54,16 @@ func TestClusterReshard(t *testing.T) {
 	clients := startUsers(t, s)
 	clients.await(10, http.StatusTooManyRequests)
 	for to := range 2 {
-		reshard(t, cluster.Nodes[2], cluster.Nodes[to])
+		from := cluster.Nodes[2]
+		args := []string{"--cluster", "reshard", from.Addr, "--cluster-slots", "1500", "--cluster-yes"}
+		for option, node := range map[string]*redistest.Server{"--cluster-from": from, "--cluster-to": cluster.Nodes[to]} {
+			id, err := node.Client().Do(ctx, "CLUSTER", "MYID").Text()
+			testenv.OK(t, err)
+			args = append(args, option, id)
+		}
+		if out, err := exec.Command(testenv.Tool(t, "redis-cli"), args...).CombinedOutput(); err != nil {
+			t.Fatalf("redis-cli %q: %v\n%s", args, err, out)
+		}
 	}
 	clients.await(10, http.StatusTooManyRequests)
 	clients.stop()
@@ -80,30 +73,20 @@ func TestClusterReshard(t *testing.T) {
 // expectWithin wants no user to have been admitted more often than that.
 func expectWithin(t *testing.T, s *setting, requests, most int) {
 	t.Helper()
-	byUser, failed := admitted(s, requests)
+	byUser, failed := map[string]int{}, 0
+	for _, entry := range s.LoggedAll(requests) {
+		switch entry.State {
+		case "allowed":
+			byUser[entry.Path]++
+		case "failed:allow":
+			failed++
+		}
+	}
 	t.Logf("%d requests of %d users, %d of them not decided by Redis", requests, len(byUser), failed)
 	for user, n := range byUser {
 		if n > most {
 			t.Errorf("%s: %d requests admitted, want %d at most", user, n, most)
 		}
-	}
-}
-
-// reshard moves slots from one node to another.
-func reshard(t *testing.T, from, to *redistest.Server) {
-	t.Helper()
-	id := func(s *redistest.Server) string {
-		id, err := s.Client().Do(ctx, "CLUSTER", "MYID").Text()
-		testenv.OK(t, err)
-		return id
-	}
-	args := []string{
-		"--cluster", "reshard", from.Addr, "--cluster-from", id(from), "--cluster-to", id(to),
-		"--cluster-slots", "1500", "--cluster-yes",
-	}
-	out, err := exec.Command(testenv.Tool(t, "redis-cli"), args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("redis-cli %q: %v\n%s", args, err, out)
 	}
 }
 
@@ -113,12 +96,34 @@ func reshard(t *testing.T, from, to *redistest.Server) {
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 6)
-	awaitReplicas(t, cluster)
+	for _, node := range cluster.Nodes[:3] { // 5 s by default
+		testenv.OK(t, node.Client().ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
+	}
+	// A replica says that it is connected a moment before its primary streams its writes to it; what its primary
+	// writes in between is in the primary's memory alone, and dies with it. So each primary writes, and waits for
+	// the replica's word: that the empty database is emptied, as that needs no key, which another node may own.
+	// https://redis.io/docs/latest/commands/wait/
+	for _, node := range cluster.Nodes[:3] {
+		primary := node.Client().Conn()
+		defer primary.Close()
+		testenv.Wait(t, 3*patience, func() error {
+			flushed := primary.FlushAll(ctx).Err()
+			acknowledged, err := primary.Wait(ctx, 1, time.Second).Result()
+			return errors.Join(flushed, err, atLeast(int(acknowledged), 1, "replicas have the primary's writes"))
+		})
+	}
 	s := onCluster(t, cluster, clusterRules)
 	clients := startUsers(t, s)
 	clients.await(10, http.StatusTooManyRequests)
 	cluster.Nodes[0].Kill()
-	testenv.Wait(t, 3*patience, func() error { return promoted(cluster) })
+	testenv.Wait(t, 3*patience, func() error {
+		for _, node := range cluster.Nodes[3:] {
+			if role, err := node.Client().Do(ctx, "ROLE").Slice(); err == nil && role[0] == "master" {
+				return nil
+			}
+		}
+		return errors.New("no replica is a primary yet")
+	})
 	for i := range 20 { // of every user Redis decides again, wherever its key is
 		testenv.Wait(t, 3*patience, func() error {
 			if r := get(t, fmt.Sprintf("%s/?u=late-%d", s.URL, i)); r.header.Get("x-ratelimit-limit") == "" {
@@ -130,51 +135,6 @@ func TestClusterFailover(t *testing.T) {
 	clients.await(10, http.StatusTooManyRequests)
 	clients.stop()
 	expectWithin(t, s, clients.total(), clusterLimit+1) // each user has one request under way
-}
-
-// awaitReplicas returns when every primary streams its writes to its replica. A
-// replica says that it is connected a moment before that; what its primary
-// writes in between is in the primary's memory alone, and dies with it. So each
-// primary writes, and waits for the replica's word.
-// https://redis.io/docs/latest/commands/wait/
-func awaitReplicas(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for _, node := range cluster.Nodes[:3] { // 5 s by default
-		testenv.OK(t, node.Client().ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
-	}
-	for _, node := range cluster.Nodes[:3] {
-		client := node.Client()
-		testenv.Wait(t, 3*patience, func() error { return replicated(client) })
-	}
-}
-
-// replicated writes to a primary and reports whether a replica has the write:
-// that the empty database is emptied, as that needs no key, which another node may own.
-func replicated(primary *redis.Client) error {
-	conn := primary.Conn()
-	defer conn.Close()
-	if err := conn.FlushAll(ctx).Err(); err != nil {
-		return err
-	}
-	acknowledged, err := conn.Wait(ctx, 1, time.Second).Result()
-	if err != nil {
-		return err
-	}
-	if acknowledged < 1 {
-		return fmt.Errorf("no replica has the primary's writes")
-	}
-	return nil
-}
-
-// promoted reports whether one of the replicas has become a primary.
-func promoted(cluster *redistest.Cluster) error {
-	for _, node := range cluster.Nodes[3:] {
-		role, err := node.Client().Do(ctx, "ROLE").Slice()
-		if err == nil && role[0] == "master" {
-			return nil
-		}
-	}
-	return fmt.Errorf("no replica is a primary yet")
 }
 
 // TestClusterWithoutProxy: talking to a node directly, the log says what to do.

@@ -48,7 +48,7 @@ func TestContractThatChangesTwice(t *testing.T) {
 		}
 	}
 	s := start(t, contractRules, envoytest.Options{
-		Redis: []string{newWireWith(t, server.Addr, carry).addr}, Workers: 1,
+		Redis: []string{newWire(t, server.Addr, carry).addr}, Workers: 1,
 	})
 	s.client = client
 	s.contract(t, "c|warm", "x2")
@@ -114,11 +114,10 @@ func TestContractOfClientsWhoLeave(t *testing.T) {
 	for range 8 {
 		group.Go(func() { _, _ = send(leaving, shared, s.URL+"/c?u=a", "x-cost: 5") })
 	}
-	const active = "http.limited.downstream_rq_active"
-	testenv.Wait(t, patience, func() error { return atLeast(int(s.Stats(active)[active]), 8, "requests that wait") })
+	awaitActive(t, s, 8)
 	leave()
 	group.Wait()
-	testenv.Wait(t, patience, func() error { return atLeast(-int(s.Stats(active)[active]), 0, "requests that left") })
+	awaitActive(t, s, 0)
 	s.redis.Signal(syscall.SIGCONT)
 	r := get(t, s.URL+"/c?u=a")
 	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"requests";r=49;`) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,37 +38,26 @@ func TestCookbookAnswers(t *testing.T) {
 	for name, all := range lines {
 		t.Run(name, func(t *testing.T) {
 			for line := range strings.Lines(all) {
-				expectAnswer(t, s.Beside[name], strings.TrimSpace(line))
+				line = strings.TrimSpace(line)
+				said := answer.FindStringSubmatch(line)
+				if said == nil {
+					t.Fatalf("%s: want curl -i [-X POST] [-H 'NAME: VALUE']... $E/PATH # STATUS[, N of M left]", line)
+				}
+				var headers []string
+				if said[1] != "" {
+					headers = append(headers, ":method: POST")
+				}
+				for _, h := range headerOption.FindAllStringSubmatch(said[2], -1) {
+					headers = append(headers, h[1])
+				}
+				r := get(t, s.Beside[name]+said[3], headers...)
+				testenv.Same(t, line+": the status", strconv.Itoa(r.status), said[4])
+				if said[6] != "" { // it says what is left
+					testenv.Same(t, line+": what is left", r.header.Get("x-ratelimit-remaining"), said[5])
+					testenv.Same(t, line+": of how many", r.header.Get("x-ratelimit-limit"), said[6])
+				}
 			}
 		})
 	}
 	testenv.Same(t, "recipes that say what they answer", len(lines), strings.Count(string(page), "```sh answers\n"))
-}
-
-// expectAnswer sends the request of a line, and wants the answer that it says.
-func expectAnswer(t *testing.T, url, line string) {
-	t.Helper()
-	said := answer.FindStringSubmatch(line)
-	if said == nil {
-		t.Fatalf("%s: want curl -i [-X POST] [-H 'NAME: VALUE']... $E/PATH # STATUS[, N of M left]", line)
-	}
-	method := http.MethodGet
-	if said[1] != "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequest(method, url+said[3], http.NoBody)
-	testenv.OK(t, err)
-	for _, h := range headerOption.FindAllStringSubmatch(said[2], -1) {
-		name, value, _ := strings.Cut(h[1], ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := shared.Do(req)
-	testenv.OK(t, err)
-	resp.Body.Close()
-	testenv.Same(t, line+": the status", strconv.Itoa(resp.StatusCode), said[4])
-	if said[6] == "" { // it does not say what is left
-		return
-	}
-	testenv.Same(t, line+": what is left", resp.Header.Get("x-ratelimit-remaining"), said[5])
-	testenv.Same(t, line+": of how many", resp.Header.Get("x-ratelimit-limit"), said[6])
 }

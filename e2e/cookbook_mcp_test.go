@@ -193,7 +193,7 @@ var cookbookMCPSettled = plain{
 					second.remaining = "28"
 				}
 				expectVisits(t, s, []visit{first})
-				awaitOver(t, s)
+				awaitActive(t, s, 0)
 				expectVisits(t, s, []visit{second})
 			})
 		}

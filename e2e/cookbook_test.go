@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"strings"
@@ -17,12 +16,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// cookbook is a recipe of the cookbook, as it stands there.
-func cookbook(t *testing.T, heading string) string {
-	t.Helper()
-	return example(t, "docs/cookbook.md", heading, "json")
-}
 
 // example is the first one of a kind below a heading of a page.
 func example(t *testing.T, page, heading, kind string) string {
@@ -48,28 +41,14 @@ type visit struct {
 func expectVisits(t *testing.T, e *setting, visits []visit) {
 	t.Helper()
 	for i, v := range visits {
-		method, body := http.MethodGet, io.Reader(http.NoBody)
+		headers := v.headers
 		if v.body != "" {
-			method, body = http.MethodPost, strings.NewReader(v.body)
+			headers = append([]string{":method: POST", ":body: " + v.body}, headers...)
 		}
-		req, err := http.NewRequest(method, e.URL+v.path, body)
-		testenv.OK(t, err)
-		for _, h := range v.headers {
-			name, value, _ := strings.Cut(h, ": ")
-			req.Header.Add(name, value)
-		}
-		resp, err := shared.Do(req)
-		testenv.OK(t, err)
-		resp.Body.Close()
-		if want := max(v.status, http.StatusOK); resp.StatusCode != want {
-			t.Errorf("request %d: status %d, want %d", i, resp.StatusCode, want)
-		}
-		if got := resp.Header.Get("x-ratelimit-limit"); got != v.limit {
-			t.Errorf("request %d: limit %q, want %q", i, got, v.limit)
-		}
-		if got := resp.Header.Get("x-ratelimit-remaining"); got != v.remaining {
-			t.Errorf("request %d: remaining %q, want %q", i, got, v.remaining)
-		}
+		r := get(t, e.URL+v.path, headers...)
+		got := []any{r.status, r.header.Get("x-ratelimit-limit"), r.header.Get("x-ratelimit-remaining")}
+		want := []any{max(v.status, http.StatusOK), v.limit, v.remaining}
+		testenv.SameList(t, fmt.Sprintf("request %d: status, limit and remaining", i), got, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,63 +52,100 @@ func requestsOf(s *setting) int {
 	return int(s.Stats(total)[total])
 }
 
-// awaitDecided returns once Redis has decided a request, of a user of its own, and the plugin has
-// counted it.
-func awaitDecided(t *testing.T, s *setting) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		if r := get(t, s.URL, "x-user: first"); r.header.Get("x-ratelimit-limit") == "" {
-			return fmt.Errorf("not decided: status %d, headers %v", r.status, r.header)
-		}
-		return nil
-	})
-	awaitSettled(t, s, requestsOf(s))
+// floods are requests in one go, of which the worker sends Redis a part in time. What it decides of the
+// others, in mode "allow", is compared with what Redis said last, whatever size the limit has for a request,
+// and whatever a guarantee hid of its pool.
+var floods = []struct {
+	name, rule string
+	user       func(connection, stream int) string
+	want       int64
+}{
+	{
+		name: "a window of three sizes",
+		rule: `"key": [], "limits": [{"algorithm": "fixed_window", ` + long + `, "limit": ` + bySize + `}]`,
+		user: func(_, stream int) string { return [...]string{"000005", "000010", "000020"}[stream%3] },
+		want: 20,
+	},
+	{
+		name: "a bucket of two bursts",
+		rule: `"key": [], "limits": [{"algorithm": "gcra", ` + long + `, "limit": 20, "burst": ` + bySize + `}]`,
+		user: func(_, stream int) string { return [...]string{"000010", "000011"}[stream%2] },
+		want: 11,
+	},
+	{
+		name: "400 users within guarantees that do not fit",
+		rule: `"key": [], "limits": [
+			{"name": "each", "per": [{"header": "x-user"}], "guarantee": true,
+				"algorithm": "gcra", "limit": 5, "window": "100d"},
+			{"name": "pool", "algorithm": "gcra", "limit": 300, "window": "100d"}]`,
+		user: func(_, stream int) string { return fmt.Sprint("u", 10_000+stream%400) },
+		want: 600,
+	},
 }
 
+// bySize is a number that comes with the request.
+const bySize = `{"header": "x-user", "default": 5, "max": 500}`
+
 // TestInOneGo: clients send thousands of requests before the worker can read what becomes of
-// the first. Each gets its limit. The timeout is longer than the default, with which a busy machine
-// lets Redis decide too little, and shorter than what all requests would take.
+// the first. Each gets its limit.
 func TestInOneGo(t *testing.T) {
-	const limit = 10
-	s := start(t, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [
-		{"name": "r", "key": [{"header": "x-user"}],
-			"limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
-		envoytest.Options{Workers: 1})
-	awaitDecided(t, s)
+	const limit, connections = 10, 12
+	// The timeout is longer than the default, with which a busy machine lets Redis decide too little, and
+	// shorter than what all requests would take.
+	const hurried = `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r%d", %s}]}`
+	user := fmt.Sprintf(`"key": [{"header": "x-user"}], "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]`,
+		limit, long)
+	beside := map[string]string{"users": fmt.Sprintf(hurried, len(floods), user)}
+	for i, tc := range floods {
+		beside[tc.name] = fmt.Sprintf(hurried, i, tc.rule)
+	}
+	s := start(t, `{`+patient+`"rules": [{"name": "r", `+user+`}]}`, envoytest.Options{Workers: 1, Beside: beside})
+	addr := func(name string) string { return strings.TrimPrefix(s.Beside[name], "http://") }
+	defer func() {
+		if t.Failed() {
+			t.Log(s.Stats("wasmcustom.sluice."))
+		}
+	}()
+	for _, url := range []string{s.URL, s.Beside["users"]} {
+		testenv.Wait(t, patience, func() error { // until Redis has decided a request, of a user of its own
+			if r := get(t, url, "x-user: first"); r.header.Get("x-ratelimit-limit") == "" {
+				return fmt.Errorf("not decided: status %d, headers %v", r.status, r.header)
+			}
+			return nil
+		})
+	}
+	awaitSettled(t, s, requestsOf(s))
+
+	// As many clients as may wait send a request each, at once. All are decided.
+	const allowed = "wasmcustom.sluice.outcome.allowed.requests_total" // more than Envoy lets the upstream have at once
+	before := s.Stats(allowed)[allowed]
+	inOneGo(t, s, s.Addr, 4, func(connection, stream int) string { return fmt.Sprint("u", 10_000+1000*connection+stream) })
+	testenv.Same(t, allowed, s.Stats(allowed)[allowed]-before, 4*1000)
+	for name, n := range s.Stats("wasmcustom.sluice.redis.cause.") {
+		testenv.Same(t, name, n, 0)
+	}
 	for i, tc := range []struct {
-		name                 string
-		connections, clients int
+		name    string
+		clients int
 	}{
-		{"one client", 12, 1},
-		{"a client on each connection", 12, 12},
+		{"one client", 1},
+		{"a client on each connection", connections},
 	} {
 		before := s.upstream.Count()
-		inOneGo(t, s, s.Addr, tc.connections, func(connection, _ int) string {
+		inOneGo(t, s, addr("users"), connections, func(connection, _ int) string {
 			return fmt.Sprint("us", 1000*(i+1)+connection%tc.clients)
 		})
 		testenv.Same(t, tc.name+": requests of the upstream", s.upstream.Count()-before, limit*tc.clients)
 	}
-	if t.Failed() {
-		t.Log(s.Stats("wasmcustom.sluice."))
-	}
-}
-
-// TestClientsInOneGo: as many clients as may wait send a request each, at once. All are decided.
-func TestClientsInOneGo(t *testing.T) {
-	const connections, limit = 4, 10
-	s := start(t, fmt.Sprintf(`{`+patient+`"rules": [
-		{"name": "r", "key": [{"header": "x-user"}],
-			"limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`, limit, long),
-		envoytest.Options{Workers: 1})
-	awaitDecided(t, s)
-	const allowed = "wasmcustom.sluice.outcome.allowed.requests_total" // more than Envoy lets the upstream have at once
-	before := s.Stats(allowed)[allowed]
-	inOneGo(t, s, s.Addr, connections, func(connection, stream int) string {
-		return fmt.Sprint("u", 10_000+1000*connection+stream)
-	})
-	testenv.Same(t, allowed, s.Stats(allowed)[allowed]-before, connections*1000)
-	for name, n := range s.Stats("wasmcustom.sluice.redis.cause.") {
-		testenv.Same(t, name, n, 0)
+	for _, tc := range floods {
+		wentOn := func() int64 {
+			stats := s.Stats("wasmcustom.sluice.outcome.")
+			return stats["wasmcustom.sluice.outcome.allowed.requests_total"] +
+				stats["wasmcustom.sluice.outcome.failed_allow.requests_total"]
+		}
+		before := wentOn()
+		inOneGo(t, s, addr(tc.name), connections, tc.user)
+		testenv.Same(t, tc.name+": requests that went on", wentOn()-before, tc.want)
 	}
 }
 
@@ -134,7 +172,7 @@ func stalled(t *testing.T, failure, timeout string) (s *setting, wake func()) {
 // awaitActive returns when Envoy has that many requests under way.
 func awaitActive(t *testing.T, s *setting, want int) {
 	t.Helper()
-	const name = "http.limited.downstream_rq_active"
+	name := "http." + s.listener + ".downstream_rq_active"
 	testenv.Wait(t, patience, func() error {
 		if got := s.Stats(name)[name]; got != int64(want) {
 			return fmt.Errorf("%d requests under way, want %d", got, want)

@@ -22,7 +22,7 @@ var errCut = errors.New("the wire is cut")
 func TestRepliesFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	w := newWire(t, server.Addr)
+	w := newWire(t, server.Addr, nil)
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}})
 	o.client = server.Client()
 	o.settle()
@@ -95,7 +95,7 @@ func TestRepliesInPieces(t *testing.T) {
 func wired(t *testing.T, timeout string) (*setting, *wire) {
 	t.Helper()
 	server := redistest.Start(t)
-	w := newWire(t, server.Addr)
+	w := newWire(t, server.Addr, nil)
 	s := start(t, `{"redis": {"cluster": "redis", "timeout": "`+timeout+`"},
 		"failure": {"mode": "deny", "breaker": {"failures": 1000000, "min_open": "1ms", "max_open": "1ms"}},
 		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 50, `+long+`}]}]}`,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // pipelined is how many requests a connection of flood has under way: enough
@@ -29,61 +29,33 @@ func flood(t testing.TB, addr string, n, connections int, request func(i int) st
 		group sync.WaitGroup
 	)
 	for c := range connections {
+		conn, i, end := dial(t, addr), c*n/connections, (c+1)*n/connections
 		group.Go(func() {
-			counts, err := floodOne(addr, c*n/connections, (c+1)*n/connections, request)
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for status, count := range counts {
-				total[status] += count
+			answers := bufio.NewReader(conn)
+			for i < end && !t.Failed() {
+				batch, last := "", min(i+pipelined, end)
+				for j := i; j < last; j++ {
+					batch += request(j)
+				}
+				_, err := io.WriteString(conn, batch)
+				testenv.SameError(t, "requests", errors.Join(err, conn.SetDeadline(time.Now().Add(patience))), nil)
+				for ; i < last && !t.Failed(); i++ {
+					resp, err := http.ReadResponse(answers, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, err = io.Copy(io.Discard, resp.Body)
+					testenv.SameError(t, "an answer", err, nil)
+					mu.Lock()
+					total[resp.StatusCode]++
+					mu.Unlock()
+				}
 			}
 		})
 	}
 	group.Wait()
 	return total
-}
-
-// floodOne sends the requests from first up to end over one connection.
-func floodOne(addr string, first, end int, request func(i int) string) (tally, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	counts := tally{}
-	answers := bufio.NewReader(conn)
-	for i := first; i < end; i += pipelined {
-		batch, last := "", min(i+pipelined, end)
-		for j := i; j < last; j++ {
-			batch += request(j)
-		}
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			return counts, err
-		}
-		if _, err := io.WriteString(conn, batch); err != nil {
-			return counts, err
-		}
-		for range last - i {
-			resp, err := http.ReadResponse(answers, nil)
-			if err != nil {
-				return counts, err
-			}
-			_, err = io.Copy(io.Discard, resp.Body)
-			if err = errors.Join(err, resp.Body.Close()); err != nil {
-				return counts, err
-			}
-			counts[resp.StatusCode]++
-		}
-	}
-	return counts, nil
-}
-
-// answerItself makes Envoy answer in the upstream's place.
-func answerItself(c *envoyconf.Config) {
-	c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/0/routes/0",
-		c.Fragment(`{match: {prefix: "/"}, direct_response: {status: 200}}`))
 }
 
 // growthKB is how much more memory Envoy may hold after the flood: usually none,
@@ -102,7 +74,10 @@ func TestMemoryStaysFlat(t *testing.T) {
 			"limits": [{"algorithm": "fixed_window", "limit": 1, `+long+`}]},
 		{"name": "beside", "match": {"path": "/full/refund"}, "key": [{"header": "x-user"}], "limits": [
 			{"algorithm": "token_bucket", "limit": 100, "window": "1s"}]}
-	]}`, envoytest.Options{Quiet: true, Edit: answerItself})
+	]}`, envoytest.Options{Quiet: true, Edit: func(c *envoyconf.Config) { // Envoy answers in the upstream's place
+		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/0/routes/0",
+			c.Fragment(`{match: {prefix: "/"}, direct_response: {status: 200}}`))
+	}})
 	// Between two that are rejected from memory one waits: of pipelined requests that
 	// are answered at once, Envoy takes the third for an attack.
 	paths := []string{"/new", "/full", "/new", "/full/refund"}

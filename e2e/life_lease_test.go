@@ -9,21 +9,18 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// leased is a configuration with one leased limit of 1000, and another rule that
-// no request of the tests meets, which tells configurations apart.
-func leased(generation int) string {
-	return fmt.Sprintf(`{%s"rules": [
-		{"name": "r", "match": {"path": "/leased"},
-			"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000, "window": "1d",
-			"lease": {"units": 100, "ttl": "5s"}}]},
-		{"name": "generation", "match": {"path": "/generation"}, "cost": 0,
-			"limits": [{"algorithm": "gcra", "limit": %d, "window": "1h"}]}]}`,
-		patient, generation)
-}
-
 // TestLeasedUnitsSurvive: units that a worker holds are not lost when its configuration is replaced.
 func TestLeasedUnitsSurvive(t *testing.T) {
 	t.Parallel()
+	leased := func(generation int) string { // another rule, that no request meets, tells configurations apart
+		return fmt.Sprintf(`{%s"rules": [
+			{"name": "r", "match": {"path": "/leased"},
+				"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000, "window": "1d",
+				"lease": {"units": 100, "ttl": "5s"}}]},
+			{"name": "generation", "match": {"path": "/generation"}, "cost": 0,
+				"limits": [{"algorithm": "gcra", "limit": %d, "window": "1h"}]}]}`,
+			patient, generation)
+	}
 	s := start(t, leased(1), envoytest.Options{Dynamic: true})
 	admitted := 0
 	for n := range 10 {

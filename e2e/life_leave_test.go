@@ -76,7 +76,7 @@ func awaitSettled(t *testing.T, s *setting, requests int) {
 }
 
 // dial connects to Envoy. The connection ends with the test.
-func dial(t *testing.T, addr string) net.Conn {
+func dial(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	testenv.OK(t, err)

@@ -46,30 +46,22 @@ func startVarying(t testing.TB, clients int, next func(client int, last reply) s
 			tick := time.NewTicker(pace)
 			defer tick.Stop()
 			for last := (reply{}); running.Err() == nil; <-tick.C {
-				url := next(i, last)
-				last = l.one(func() (reply, error) { return send(context.Background(), client, url, headers...) })
+				url, begin, err := next(i, last), time.Now(), error(nil)
+				last, err = send(context.Background(), client, url, headers...)
+				l.mu.Lock()
+				l.worst = max(l.worst, time.Since(begin))
+				if err != nil {
+					l.errors = append(l.errors, err)
+				} else {
+					l.answers[last.status]++
+				}
+				close(l.changed)
+				l.changed = make(chan struct{})
+				l.mu.Unlock()
 			}
 		})
 	}
 	return l
-}
-
-// one sends one request and records what became of it.
-func (l *load) one(request func() (reply, error)) reply {
-	begin := time.Now()
-	r, err := request()
-	took := time.Since(begin)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.worst = max(l.worst, took)
-	if err != nil {
-		l.errors = append(l.errors, err)
-	} else {
-		l.answers[r.status]++
-	}
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return r
 }
 
 // await returns when a number of further requests have got one of the statuses.
@@ -111,14 +103,8 @@ func (l *load) total() int {
 func (l *load) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("%v; %d without an answer %v; worst latency %v", l.answers, len(l.errors), first(l.errors), l.worst)
-}
-
-func first(errs []error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs[0]
+	first := l.errors[:min(len(l.errors), 1)]
+	return fmt.Sprintf("%v; %d without an answer %v; worst latency %v", l.answers, len(l.errors), first, l.worst)
 }
 
 // stop ends the clients, each after its request, and fails the test if a

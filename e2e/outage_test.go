@@ -90,20 +90,16 @@ func launchOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *
 	for mode, url := range o.urls {
 		var sent [2]int
 		o.loads[mode] = startVarying(t, len(sent), func(client int, last reply) string {
-			o.check(900_001+sent[client]%4, last)
+			limit := fmt.Sprint(900_001 + sent[client]%4)
+			if got := last.header.Get("x-ratelimit-limit"); got != "" && got != limit {
+				text := fmt.Sprintf("a request to /%s was answered with a limit of %s", limit, got)
+				o.wrong.Store(&text)
+			}
 			sent[client]++
 			return fmt.Sprintf("%s/%d?u=%d", url, 900_001+sent[client]%4, client)
 		})
 	}
 	return o
-}
-
-// check notes an answer with another rule's limit.
-func (o *outage) check(limit int, r reply) {
-	if got := r.header.Get("x-ratelimit-limit"); got != "" && got != fmt.Sprint(limit) {
-		text := fmt.Sprintf("a request to /%d was answered with a limit of %s", limit, got)
-		o.wrong.Store(&text)
-	}
 }
 
 // await returns when each mode's load has had some more answers.
@@ -138,22 +134,15 @@ func (o *outage) expectModes() {
 		if got != want {
 			o.t.Errorf("%s: status %s, want %s", mode, got, want)
 		}
-		o.expectStates(mode, user)
-	}
-}
-
-func (o *outage) expectStates(mode, user string) {
-	o.t.Helper()
-	want := map[string]map[int]string{
-		"allow": {http.StatusOK: "failed:allow"}, "deny": {http.StatusServiceUnavailable: "failed:deny"},
-		"local": {http.StatusOK: "local:allowed", http.StatusTooManyRequests: "local:limited:tight"},
-	}[mode]
-	for _, entry := range o.Logged("/tight?u="+user, 5) {
-		if entry.State != want[entry.Status] {
-			o.t.Errorf("%s: filter state %q of status %d, want %q", mode, entry.State, entry.Status, want[entry.Status])
-		}
-		if entry.Status != http.StatusOK && entry.Details != entry.State {
-			o.t.Errorf("%s: response code details %q, want %q", mode, entry.Details, entry.State)
+		states := map[string]map[int]string{
+			"allow": {http.StatusOK: "failed:allow"}, "deny": {http.StatusServiceUnavailable: "failed:deny"},
+			"local": {http.StatusOK: "local:allowed", http.StatusTooManyRequests: "local:limited:tight"},
+		}[mode]
+		for _, entry := range o.Logged("/tight?u="+user, 5) {
+			testenv.Same(o.t, fmt.Sprint(mode, ": filter state of ", entry.Status), entry.State, states[entry.Status])
+			if entry.Status != http.StatusOK {
+				testenv.Same(o.t, mode+": response code details", entry.Details, entry.State)
+			}
 		}
 	}
 }
@@ -192,7 +181,18 @@ func (o *outage) finish() {
 	for _, l := range o.loads {
 		l.stop()
 	}
-	o.expectCounted()
+	// The plugin tells Envoy of each request once, whatever failed and was reloaded.
+	const completed = "http.limited.downstream_rq_completed"
+	testenv.Wait(o.t, patience, func() error {
+		var told int64
+		for _, n := range o.Stats("wasmcustom.sluice.outcome.") {
+			told += n
+		}
+		if all := o.Stats(completed)[completed]; told != all {
+			return fmt.Errorf("%d requests were counted, want %d", told, all)
+		}
+		return nil
+	})
 	requests := 0
 	for mode, l := range o.loads {
 		answers := maps.Clone(l.answers)
@@ -217,21 +217,4 @@ func (o *outage) finish() {
 	if n := strings.Count(o.Log(), "redis does not decide"); n > requests/20 {
 		o.t.Errorf("%d log lines that Redis does not decide, for %d requests", n, requests)
 	}
-}
-
-// expectCounted returns once the plugin has told Envoy of all requests. It tells of each once, whatever
-// failed and was reloaded.
-func (o *outage) expectCounted() {
-	o.t.Helper()
-	const completed = "http.limited.downstream_rq_completed"
-	testenv.Wait(o.t, patience, func() error {
-		var told int64
-		for _, n := range o.Stats("wasmcustom.sluice.outcome.") {
-			told += n
-		}
-		if all := o.Stats(completed)[completed]; told != all {
-			return fmt.Errorf("%d requests were counted, want %d", told, all)
-		}
-		return nil
-	})
 }

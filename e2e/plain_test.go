@@ -32,8 +32,10 @@ var (
 )
 
 var plainTests = []plain{
-	bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect, leasedUnitsBeforeRejections,
+	absentPasswordVariable, bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect,
+	leasedUnitsBeforeRejections,
 	leaversGiveTheirPlacesBack, longValues, manyNetworks, manyStreams, routeIsNotChosenAnew, routeName, settledOnce,
+	settleLeavers,
 	settlementsByResponse, shippedListener, slotsAreGivenBack, trustedHeaders,
 
 	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,26 +61,6 @@ func enqueue(t *testing.T, s *setting, contexts []context.Context) (answers []ch
 	return answers
 }
 
-// expectEven wants departures in the order of arrival, and each no earlier than
-// its turn. The clock that counts began before the first could be decided.
-func expectEven(t *testing.T, d *departures, begin time.Time, names ...string) {
-	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if fmt.Sprint(d.names) != fmt.Sprint(names) {
-		t.Errorf("the upstream got %v, want %v", d.names, names)
-	}
-	for i, name := range d.names {
-		var turn int
-		if _, err := fmt.Sscan(name, &turn); err != nil {
-			t.Fatal(err)
-		}
-		if after, due := d.times[i].Sub(begin), time.Duration(turn)*queueInterval; after < due {
-			t.Errorf("request %s left after %v, its turn was at %v", name, after, due)
-		}
-	}
-}
-
 // burstWaits: what is over a burst leaves in order, each no earlier than its turn, over Redis; and what
 // would wait too long is told when to come again.
 var burstWaits = plain{
@@ -103,7 +84,12 @@ var burstWaits = plain{
 		if len(d.names) > 2 {
 			slices.Sort(d.names[:2]) // two workers may let the first two go in any order
 		}
-		expectEven(t, d, begin, "0", "1", "2", "3", "4")
+		testenv.Same(t, "the upstream got", strings.Join(d.names, " "), "0 1 2 3 4")
+		for i, at := range d.times {
+			if after, due := at.Sub(begin), time.Duration(i)*queueInterval; after < due {
+				t.Errorf("request %d left after %v, its turn was at %v", i, after, due)
+			}
+		}
 	},
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,23 +22,14 @@ type quotaBody struct {
 	Blocked *struct{ Seconds *int64 }
 }
 
-// readQuota reads the quota with a method, and what the answer is.
-func readQuota(t *testing.T, s *setting, method string, headers ...string) (resp *http.Response, body quotaBody) {
+// readQuota reads the quota.
+func readQuota(t *testing.T, s *setting, caller string) (r reply, body quotaBody) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, s.URL+quotaPath, http.NoBody)
-	testenv.OK(t, err)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, value)
+	r = get(t, s.URL+quotaPath, caller)
+	if r.status == http.StatusOK {
+		testenv.OK(t, json.Unmarshal([]byte(r.body), &body))
 	}
-	if resp, err = shared.Do(req); err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK && method == http.MethodGet {
-		testenv.OK(t, json.NewDecoder(resp.Body).Decode(&body))
-	}
-	return resp, body
+	return r, body
 }
 
 // cookbookQuota: behind jwt_authn callers read their own quota, with nothing charged, by GET and HEAD.
@@ -62,27 +52,27 @@ var cookbookQuota = plain{
 			{"who has used none", bob, []int64{1000, 100000}},
 			{"an unknown caller", "x-a: b", nil},
 		} {
-			resp, body := readQuota(t, s, http.MethodGet, tc.caller)
-			testenv.Same(t, tc.name+": status", resp.StatusCode, 200)
-			testenv.Same(t, tc.name+": content-type", resp.Header.Get("content-type"), "application/json")
-			testenv.Same(t, tc.name+": cache-control", resp.Header.Get("cache-control"), "no-store")
-			testenv.Same(t, tc.name+": what the rule on reading shows", resp.Header.Get("x-ratelimit-limit"), "10")
+			r, body := readQuota(t, s, tc.caller)
+			testenv.Same(t, tc.name+": status", r.status, http.StatusOK)
+			testenv.Same(t, tc.name+": content-type", r.header.Get("content-type"), "application/json")
+			testenv.Same(t, tc.name+": cache-control", r.header.Get("cache-control"), "no-store")
+			testenv.Same(t, tc.name+": what the rule on reading shows", r.header.Get("x-ratelimit-limit"), "10")
 			testenv.Same(t, tc.name+": the number of limits", len(body.Limits), len(tc.remaining))
 			for i, remaining := range tc.remaining {
 				testenv.Same(t, tc.name+": remaining of "+body.Limits[i].Name, body.Limits[i].Remaining, remaining)
 			}
 		}
-		resp, _ := readQuota(t, s, http.MethodHead, ann)
-		testenv.Same(t, "HEAD: status", resp.StatusCode, 200)
-		testenv.Same(t, "HEAD: content-type", resp.Header.Get("content-type"), "application/json")
-		resp, _ = readQuota(t, s, http.MethodPost, ann)
-		testenv.Same(t, "POST: status", resp.StatusCode, 405)
-		testenv.Same(t, "POST: allow", resp.Header.Get("allow"), "GET, HEAD")
+		head := get(t, s.URL+quotaPath, ":method: HEAD", ann)
+		testenv.Same(t, "HEAD: status", head.status, http.StatusOK)
+		testenv.Same(t, "HEAD: content-type", head.header.Get("content-type"), "application/json")
+		post := get(t, s.URL+quotaPath, ":method: POST", ann)
+		testenv.Same(t, "POST: status", post.status, http.StatusMethodNotAllowed)
+		testenv.Same(t, "POST: allow", post.header.Get("allow"), "GET, HEAD")
 		testenv.Same(t, "what reached the upstream", s.upstream.Count(), 3)
 		testenv.OK(t, s.client.Set(ctx, s.prefix+"{monthly|ann}:override", "block", time.Hour).Err())
 		var body quotaBody
 		testenv.Wait(t, patience, func() error {
-			if _, body = readQuota(t, s, http.MethodGet, ann); body.Blocked == nil {
+			if _, body = readQuota(t, s, ann); body.Blocked == nil {
 				return errors.New("not blocked")
 			}
 			return nil

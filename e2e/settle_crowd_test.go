@@ -2,61 +2,18 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// inStores runs a test with a configuration that has a "redis", and again with the
-// embedded store, on another listener. Nothing fails by being slow.
-func inStores(t *testing.T, plugin string, opts envoytest.Options, test func(t *testing.T, s *setting)) {
-	t.Helper()
-	const direct = `"redis": {"cluster": "redis"},`
-	if !strings.Contains(plugin, direct) {
-		t.Fatal("a configuration without Redis")
-	}
-	opts.Beside = map[string]string{"local": strings.Replace(plugin, direct, "", 1)}
-	s := start(t, strings.Replace(plugin, direct, patient, 1), opts)
-	t.Run("redis", func(t *testing.T) { test(t, s) })
-	local := &setting{Envoy: s.Envoy, URL: s.Beside["local"], upstream: s.upstream}
-	t.Run("local", func(t *testing.T) { test(t, local) })
-}
-
-// passwords is an application that takes its time over each, and of which one is
-// right.
-type passwords struct {
-	refuse        func(w http.ResponseWriter)
-	inside, most  atomic.Int64
-	failed, right atomic.Int64
-}
-
-func (p *passwords) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer p.inside.Add(-1)
-	for n := p.inside.Add(1); ; {
-		most := p.most.Load()
-		if n <= most || p.most.CompareAndSwap(most, n) {
-			break
-		}
-	}
-	body, _ := io.ReadAll(r.Body)
-	time.Sleep(time.Duration(20+rand.IntN(30)) * time.Millisecond) // what checking a password takes
-	if string(body) == "right" {
-		p.right.Add(1)
-		loggedIn(w)
-		return
-	}
-	p.failed.Add(1)
-	p.refuse(w)
-}
 
 // loggedIn is how the recipe's application answers a right password.
 func loggedIn(w http.ResponseWriter) {
@@ -77,14 +34,9 @@ var refusals = map[string]func(w http.ResponseWriter){
 // logIn sends a password, and returns the status.
 func logIn(t *testing.T, client *http.Client, url, password string) int {
 	t.Helper()
-	resp, err := client.Post(url+"/login", "text/plain", strings.NewReader(password))
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode
+	r, err := send(ctx, client, url+"/login", ":method: POST", ":body: "+password)
+	testenv.SameError(t, "a login", err, nil)
+	return r.status
 }
 
 // cookbookFailedLogins: of 200 parallel guesses at most 5 are with the application at once, and never more
@@ -98,8 +50,23 @@ var cookbookFailedLogins = plain{
 	play: func(t *testing.T, s *setting) {
 		const limit, guesses = 5, 200
 		rightOfTen := map[string]int{"the form again": 3}[s.variant]
-		app := &passwords{refuse: refusals[s.variant]}
-		s.upstream.Handle(app)
+		var app struct {
+			gauge
+
+			failed, right atomic.Int64
+		}
+		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer app.enter()()
+			body, _ := io.ReadAll(r.Body)
+			time.Sleep(time.Duration(20+rand.IntN(30)) * time.Millisecond) // what checking a password takes
+			if string(body) == "right" {
+				app.right.Add(1)
+				loggedIn(w)
+				return
+			}
+			app.failed.Add(1)
+			refusals[s.variant](w)
+		}))
 		for range 20 { // one after the other: none is refused
 			if status := logIn(t, shared, s.URL, "right"); status != http.StatusFound {
 				t.Fatalf("a right password: status %d", status)
@@ -222,7 +189,7 @@ var cookbookBytesOut = plain{
 // which tells Redis that before it asks about the request that tells us.
 func expectRemaining(t *testing.T, s *setting, want int, headers ...string) {
 	t.Helper()
-	awaitOver(t, s)
+	awaitActive(t, s, 0)
 	if got := get(t, s.URL, headers...).header.Get("x-ratelimit-remaining"); got != fmt.Sprint(want) {
 		t.Errorf("%s left, want %d", got, want)
 	}
@@ -233,7 +200,7 @@ func acquaint(t *testing.T, s *setting, header string) {
 	t.Helper()
 	for range 3 {
 		get(t, s.URL, header)
-		awaitOver(t, s)
+		awaitActive(t, s, 0)
 	}
 }
 
@@ -274,34 +241,25 @@ var cookbookWork = plain{
 		expectRemaining(t, s, limit-most-(90-10), "x-account: a")
 
 		for range 3 * limit / most {
-			hangUp(t, s, &begun)
+			client, before := newClient(), begun.Load()
+			leaving, leave := context.WithCancel(ctx)
+			over := make(chan error, 1)
+			go func() {
+				_, err := send(leaving, client, s.URL, "x-account: b", "x-units: never told")
+				over <- err
+			}()
+			testenv.Wait(t, patience, func() error { // until it is refused, or the upstream works on it
+				if len(over) == 0 && begun.Load() == before {
+					return errors.New("the request is under way")
+				}
+				return nil
+			})
+			leave()
+			if err := <-over; err != nil && begun.Load() == before {
+				t.Error(err)
+			}
+			client.CloseIdleConnections()
 		}
 		testenv.Same(t, "pieces of work for a client that hangs up", begun.Load(), limit/most)
 	},
-}
-
-// hangUp sends a request and leaves as soon as the upstream works on it, unless it is refused.
-func hangUp(t *testing.T, s *setting, begun *atomic.Int64) {
-	t.Helper()
-	client := newClient()
-	defer client.CloseIdleConnections()
-	leaving, leave := context.WithCancel(ctx)
-	before, over := begun.Load(), make(chan error)
-	go func() {
-		_, err := send(leaving, client, s.URL, "x-account: b", "x-units: never told")
-		over <- err
-	}()
-	for begun.Load() == before {
-		select {
-		case err := <-over:
-			leave()
-			if err != nil {
-				t.Error(err)
-			}
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
-	leave()
-	<-over
 }

@@ -43,7 +43,7 @@ var settledOnce = plain{
 		}))
 		for _, path := range []string{"/moved", "/retried"} {
 			testenv.Same(t, path+": status", get(t, s.URL+path, "x-user: "+path).status, http.StatusOK)
-			awaitOver(t, s)
+			awaitActive(t, s, 0)
 			expectLeft(t, s.URL, 97, "x-user: "+path)
 		}
 	},
@@ -53,48 +53,43 @@ var settledOnce = plain{
 // settled by the old one, whether the listener is replaced or the filter alone.
 func TestSettlementsOutliveReloads(t *testing.T) {
 	t.Parallel()
-	t.Run("listener", func(t *testing.T) {
-		t.Parallel()
-		outliveReload(t, envoytest.Options{Dynamic: true}, func(s *setting, plugin string) {
-			if !s.Reload(plugin, nil) {
-				t.Fatal("the configuration was refused")
-			}
-		})
-	})
-	t.Run("filter", func(t *testing.T) {
-		t.Parallel()
-		outliveReload(t, envoytest.Options{Discovered: true}, func(s *setting, plugin string) { s.Discover(plugin) })
-	})
-}
-
-func outliveReload(t *testing.T, opts envoytest.Options, reload func(s *setting, plugin string)) {
-	t.Helper()
 	config := func(limit int, keeps string) string {
 		return fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [{"header": "x-user"}],
 			"cost": {"header": "x-cost", "default": 1},
 			"limits": [{"algorithm": "sliding_window_log", "limit": %d, %s}],
 				"settle": {"status": [%q]}}]}`, patient, limit, long, keeps)
 	}
-	s := start(t, config(1000, "401"), opts)
-	s.upstream.Handle(http.HandlerFunc(obedient))
-	const requests = 60
-	var group sync.WaitGroup
-	for i := range requests {
-		group.Go(func() {
-			client := newClient()
-			defer client.CloseIdleConnections()
-			status := []string{"200", "401", "200"}[i%3]
-			r, err := send(ctx, client, s.URL, "x-user: u", "x-pause: 1s", "x-status: "+status)
-			if err != nil || fmt.Sprint(r.status) != status {
-				t.Errorf("%v, status %d, want %s", err, r.status, status)
+	for name, opts := range map[string]envoytest.Options{"listener": {Dynamic: true}, "filter": {Discovered: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, config(1000, "401"), opts)
+			s.upstream.Handle(http.HandlerFunc(obedient))
+			const requests = 60
+			var group sync.WaitGroup
+			for i := range requests {
+				group.Go(func() {
+					client := newClient()
+					defer client.CloseIdleConnections()
+					status := []string{"200", "401", "200"}[i%3]
+					r, err := send(ctx, client, s.URL, "x-user: u", "x-pause: 1s", "x-status: "+status)
+					if err != nil || fmt.Sprint(r.status) != status {
+						t.Errorf("%v, status %d, want %s", err, r.status, status)
+					}
+				})
 			}
+			testenv.Wait(t, patience, func() error {
+				return atLeast(s.upstream.Count(), requests, "requests with the upstream")
+			})
+			if opts.Discovered {
+				s.Discover(config(2000, "200"))
+			} else {
+				testenv.Same(t, "that the configuration is taken", s.Reload(config(2000, "200"), nil), true)
+			}
+			group.Wait()
+			shared.CloseIdleConnections()
+			expectLeft(t, s.URL, 2000-requests/3, "x-user: u")
 		})
 	}
-	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), requests, "requests with the upstream") })
-	reload(s, config(2000, "200"))
-	group.Wait()
-	shared.CloseIdleConnections()
-	expectLeft(t, s.URL, 2000-requests/3, "x-user: u")
 }
 
 // TestSettlementsWithoutRedis: a Redis that dies between reservation and settlement has
@@ -106,12 +101,20 @@ func TestSettlementsWithoutRedis(t *testing.T) {
 		"rules": [{"name": "r", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "sliding_window_log", "limit": 100, `+long+`}], "settle": {"status": ["401"]}}]}`,
 		envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
-	f := newInFlight(s)
+	answer := make(chan struct{})
+	s.upstream.Handle(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("x-wait") != "" {
+			<-answer
+		}
+	}))
+	var group sync.WaitGroup
 	for range 3 {
-		f.send(t, "x-user: u")
+		group.Go(func() { get(t, s.URL, "x-user: u", "x-wait: yes") })
 	}
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 3, "requests with the upstream") })
 	server.Kill()
-	f.finish()
+	close(answer)
+	group.Wait()
 	testenv.Wait(t, patience, func() error {
 		const lost = "wasmcustom.sluice.redis.event.lost.settlements_total"
 		if n := s.Stats(lost)[lost]; n != 3 {

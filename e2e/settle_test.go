@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,77 +86,85 @@ var settlements = []settlement{
 	},
 }
 
-// settlementRules are their rules, and one whose charge is always given back.
-func settlementRules() string {
-	rules := []string{`{"name": "last", "match": {"path": {"prefix": "/last"}},
-		"cost": {"header": "x-cost", "default": 10},
-		"limits": [{"algorithm": "gcra", "limit": 100, ` + long + `}], "settle": {"status": ["401"]}}`}
-	for _, s := range settlements {
-		rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "cost": {"header": "x-cost", "default": 10},
-			"limits": [{"algorithm": "sliding_window_log", "limit": 100, %s}], %s}`, s.name, s.name, long, s.rule))
-	}
-	return `{"rules": [` + strings.Join(rules, ",\n") + `]}`
-}
-
-// settlementRoutes has routes that lead nowhere.
-func settlementRoutes(_ *testing.T, c *envoyconf.Config, _ string) {
-	var routes []any
-	for _, s := range settlements {
-		switch s.cluster {
-		case "":
-		case "(direct)":
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, direct_response: {status: 410}}`, s.name)))
-		case "(slow)":
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: upstream, timeout: 0.05s}}`,
-				s.name)))
-		case "(none)": // a prefix that the routes below do not have
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s, headers: [{name: x-never, present_match: `+
-				`true}]}, direct_response: {status: 200}}`, s.name)))
-		default:
-			routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: %s}}`, s.name, s.cluster)))
-		}
-	}
-	const path = envoyconf.ConnectionManager + "/route_config/virtual_hosts/0/routes"
-	for _, route := range c.Get(path).([]any) {
-		route.(map[string]any)["match"] = c.Fragment(`{safe_regex: {regex: "/.*"}, headers: [{name: ":path", string_match: ` +
-			`{exact: /status-noroute}, invert_match: true}]}`)
-		routes = append(routes, route)
-	}
-	c.Set(path, routes)
-	c.Append("static_resources/clusters", c.Fragment(`{name: empty, type: STATIC}`))
-	c.Append("static_resources/clusters",
-		c.Fragment(`{name: refusing, type: STATIC, load_assignment: {cluster_name: refusing, endpoints: [
-		{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 1}}}}]}]}}`))
-}
-
 // settlementsByResponse: what the response makes of a charge, with Redis and with the
 // embedded store.
 var settlementsByResponse = plain{
-	name:   "settlements",
-	config: settlementRules(),
+	name: "settlements",
+	config: func() string {
+		rules := []string{`{"name": "last", "match": {"path": {"prefix": "/last"}},
+			"cost": {"header": "x-cost", "default": 10},
+			"limits": [{"algorithm": "gcra", "limit": 100, ` + long + `}], "settle": {"status": ["401"]}}`}
+		for _, s := range settlements {
+			rules = append(rules, fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"},
+				"cost": {"header": "x-cost", "default": 10},
+				"limits": [{"algorithm": "sliding_window_log", "limit": 100, %s}], %s}`, s.name, s.name, long, s.rule))
+		}
+		return `{"rules": [` + strings.Join(rules, ",\n") + `]}`
+	}(),
 	stores: bothStores,
 	worker: true,
-	edit:   settlementRoutes,
+	edit: func(_ *testing.T, c *envoyconf.Config, _ string) { // routes that lead nowhere
+		var routes []any
+		for _, s := range settlements {
+			switch s.cluster {
+			case "":
+			case "(direct)":
+				routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, direct_response: {status: 410}}`, s.name)))
+			case "(slow)":
+				routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: upstream, timeout: 0.05s}}`,
+					s.name)))
+			case "(none)": // a prefix that the routes below do not have
+				routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s, headers: [{name: x-never, present_match: `+
+					`true}]}, direct_response: {status: 200}}`, s.name)))
+			default:
+				routes = append(routes, c.Fragment(fmt.Sprintf(`{match: {path: /%s}, route: {cluster: %s}}`, s.name, s.cluster)))
+			}
+		}
+		const path = envoyconf.ConnectionManager + "/route_config/virtual_hosts/0/routes"
+		for _, route := range c.Get(path).([]any) {
+			route.(map[string]any)["match"] = c.Fragment(`{safe_regex: {regex: "/.*"}, headers: [
+				{name: ":path", string_match: {exact: /status-noroute}, invert_match: true}]}`)
+			routes = append(routes, route)
+		}
+		c.Set(path, routes)
+		c.Append("static_resources/clusters", c.Fragment(`{name: empty, type: STATIC}`))
+		c.Append("static_resources/clusters",
+			c.Fragment(`{name: refusing, type: STATIC, load_assignment: {cluster_name: refusing, endpoints: [
+			{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 1}}}}]}]}}`))
+	},
 	play: func(t *testing.T, e *setting) {
 		e.upstream.Handle(http.HandlerFunc(obedient))
 		for _, s := range settlements {
-			t.Run(s.name, func(t *testing.T) { s.play(t, e) })
+			t.Run(s.name, func(t *testing.T) {
+				url := e.URL + "/" + s.name
+				switch before := e.upstream.Count(); {
+				case !s.leave:
+					testenv.Same(t, "status", get(t, url, s.headers...).status, max(s.status, http.StatusOK))
+				case slices.Contains(s.headers, "x-stay: yes"): // the client leaves once it has the answer's beginning
+					hold(t, url, s.headers...)()
+				default: // once the upstream has the request
+					leaving, leave := context.WithCancel(ctx)
+					ended := make(chan error, 1)
+					go func() {
+						_, err := send(leaving, newClient(), url, s.headers...)
+						ended <- err
+					}()
+					testenv.Wait(t, patience, func() error {
+						return atLeast(e.upstream.Count()-before, 1, "requests with the upstream")
+					})
+					leave()
+					if err := <-ended; err == nil {
+						t.Fatal("the answer came before the client had left")
+					}
+				}
+				awaitActive(t, e, 0)
+				// Settlements of a worker are made in order: when the last one has been, they all have.
+				get(t, e.URL+"/last")
+				expectLeft(t, e.URL+"/last", 100)
+				testenv.Same(t, "remaining", remaining(t, url), strconv.Itoa(s.left))
+			})
 		}
 	},
-}
-
-func (s *settlement) play(t *testing.T, e *setting) {
-	t.Helper()
-	if s.leave {
-		leaveEarly(t, e, "/"+s.name, s.headers...)
-	} else if r := get(t, e.URL+"/"+s.name, s.headers...); r.status != max(s.status, http.StatusOK) {
-		t.Errorf("status %d, want %d", r.status, s.status)
-	}
-	awaitOver(t, e)
-	// Settlements of a worker are made in order: when the last one has been, they all have.
-	get(t, e.URL+"/last")
-	expectLeft(t, e.URL+"/last", 100)
-	testenv.Same(t, "remaining", remaining(t, e.URL+"/"+s.name), strconv.Itoa(s.left))
 }
 
 // expectLeft waits until so much is left.
@@ -171,96 +176,4 @@ func expectLeft(t *testing.T, url string, want int, headers ...string) {
 		}
 		return nil
 	})
-}
-
-// awaitOver returns when no request is under way in Envoy.
-func awaitOver(t *testing.T, e *setting) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		name := "http." + e.listener + ".downstream_rq_active"
-		if active := e.Stats(name)[name]; active > 0 {
-			return fmt.Errorf("%d requests are under way", active)
-		}
-		return nil
-	})
-}
-
-// leaveEarly sends a request and leaves once the upstream has it or, if the upstream begins to
-// answer, once the client has the beginning.
-func leaveEarly(t *testing.T, s *setting, path string, headers ...string) {
-	t.Helper()
-	leaving, leave := context.WithCancel(ctx)
-	defer leave()
-	req, err := http.NewRequestWithContext(leaving, http.MethodGet, s.URL+path, nil)
-	testenv.OK(t, err)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, value)
-	}
-	before, begun, read := s.upstream.Count(), make(chan struct{}), make(chan error, 1)
-	go func() {
-		resp, err := newClient().Do(req)
-		if err == nil {
-			close(begun)
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		read <- err
-	}()
-	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count()-before, 1, "requests with the upstream") })
-	if req.Header.Get("x-stay") != "" {
-		<-begun
-	}
-	leave()
-	if err := <-read; err == nil {
-		t.Fatal("the answer came before the client had left")
-	}
-}
-
-// rest has the units left of all limits, as a request that costs nothing learns.
-func rest(t *testing.T, url string, headers ...string) string {
-	t.Helper()
-	r := get(t, url, append(headers, "x-cost: 0")...)
-	return resetMember.ReplaceAllString(r.header.Get("ratelimit"), "")
-}
-
-var resetMember = regexp.MustCompile(`;t=\d+`)
-
-// inFlight is requests whose answers wait until the test lets them go.
-type inFlight struct {
-	s       *setting
-	let     chan struct{}
-	group   sync.WaitGroup
-	waiting atomic.Int64
-}
-
-func newInFlight(s *setting) *inFlight {
-	f := &inFlight{s: s, let: make(chan struct{})}
-	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("x-wait") != "" {
-			f.waiting.Add(1)
-			select {
-			case <-f.let:
-			case <-r.Context().Done():
-			}
-		}
-		obedient(w, r)
-	}))
-	return f
-}
-
-// send sends a request, and returns when the upstream has it.
-func (f *inFlight) send(t *testing.T, headers ...string) {
-	t.Helper()
-	before := f.waiting.Load()
-	f.group.Go(func() { get(t, f.s.URL, append(headers, "x-wait: yes")...) })
-	testenv.Wait(t, patience, func() error {
-		return atLeast(int(f.waiting.Load()-before), 1, "requests with the upstream")
-	})
-}
-
-// finish lets all answers go.
-func (f *inFlight) finish() {
-	close(f.let)
-	f.group.Wait()
 }

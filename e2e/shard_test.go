@@ -14,12 +14,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// asShipped sets the timeouts that deploy/envoy/redis-cluster.yaml has.
-func asShipped(c *envoyconf.Config) {
-	c.Set("static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config/settings/op_timeout", "0.02s")
-	c.Set("static_resources/clusters/redis_servers/connect_timeout", "0.04s")
-}
-
 // TestOneShardOfThree: one shard of a cluster is dead, or hangs. With all defaults
 // the checks of the others are decided.
 func TestOneShardOfThree(t *testing.T) {
@@ -37,11 +31,21 @@ func TestOneShardOfThree(t *testing.T) {
 			for _, node := range cluster.Nodes {
 				testenv.OK(t, node.Client().ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
 			}
-			live := usersByShard(t, cluster, cluster.Nodes[2].Addr)
+			var live []bool // the user, a number, has its keys on another node
+			for u, client := 0, cluster.Client(); u < 300; u++ {
+				node, err := client.MasterForKey(ctx, fmt.Sprintf("rl:{r|%d}:gcra:1d", u))
+				testenv.OK(t, err)
+				live = append(live, node.Options().Addr != cluster.Nodes[2].Addr)
+			}
 			s := start(t, `{"redis": {"cluster": "redis"}, `+
 				`"rules": [{"name": "r", "key": [{"query": "u"}], `+
 				`"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1d"}]}]}`,
-				envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Edit: asShipped})
+				envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster, Edit: func(c *envoyconf.Config) {
+					// The timeouts of deploy/envoy/redis-cluster.yaml.
+					const filter = "static_resources/listeners/redis_proxy/filter_chains/0/filters/0/typed_config"
+					c.Set(filter+"/settings/op_timeout", "0.02s")
+					c.Set("static_resources/clusters/redis_servers/connect_timeout", "0.04s")
+				}})
 			sent := make([]int, 8)
 			clients := startVarying(t, len(sent), func(client int, _ reply) string {
 				sent[client]++
@@ -53,57 +57,27 @@ func TestOneShardOfThree(t *testing.T) {
 			time.Sleep(3 * time.Second) // the breaker and the connections have had their time
 			clients.await(1500, http.StatusOK)
 			clients.stop()
-			expectLiveDecided(t, s, live, before, clients.total())
+			decided, all := map[bool]int{}, map[bool]int{} // by whether the user's shard lives
+			for _, entry := range s.LoggedAll(clients.total())[before:] {
+				var user int
+				if _, err := fmt.Sscanf(entry.Path, "/?u=%d", &user); err != nil {
+					t.Fatal(err)
+				}
+				if all[live[user]]++; entry.State == "allowed" {
+					decided[live[user]]++
+				}
+			}
+			t.Logf("live shards: %d of %d decided; the other: %d of %d; the breaker opened %d times", decided[true],
+				all[true], decided[false], all[false], strings.Count(s.Log(), "redis does not decide"))
+			if all[true] < 500 {
+				t.Fatalf("only %d requests of live shards", all[true])
+			}
+			if decided[true]*100 < all[true]*95 {
+				t.Errorf("live shards: %d of %d were decided, want 95 %%", decided[true], all[true])
+			}
 			if worst := clients.worst; worst > stuck {
 				t.Errorf("a request took %v", worst)
 			}
 		})
-	}
-}
-
-// usersByShard reports for each user, a number, whether its keys are on another
-// node than the one at addr.
-func usersByShard(t *testing.T, cluster *redistest.Cluster, addr string) (live []bool) {
-	t.Helper()
-	client := cluster.Client()
-	for u := range 300 {
-		node, err := client.MasterForKey(ctx, fmt.Sprintf("rl:{r|%d}:gcra:1d", u))
-		testenv.OK(t, err)
-		live = append(live, node.Options().Addr != addr)
-	}
-	return live
-}
-
-// expectLiveDecided wants nearly all requests of users on live shards to have been
-// decided since a number of requests.
-func expectLiveDecided(t *testing.T, s *setting, live []bool, from, to int) {
-	t.Helper()
-	decided, all, deadDecided, dead := 0, 0, 0, 0
-	for _, entry := range s.LoggedAll(to)[from:] {
-		var user int
-		if _, err := fmt.Sscanf(entry.Path, "/?u=%d", &user); err != nil {
-			t.Fatal(err)
-		}
-		switch allowed := entry.State == "allowed"; {
-		case live[user] && allowed:
-			decided++
-			fallthrough
-		case live[user]:
-			all++
-		case allowed:
-			deadDecided++
-			fallthrough
-		default:
-			dead++
-		}
-	}
-	opened := strings.Count(s.Log(), "redis does not decide")
-	t.Logf("live shards: %d of %d decided; the other: %d of %d; the breaker opened %d times", decided, all,
-		deadDecided, dead, opened)
-	if all < 500 {
-		t.Fatalf("only %d requests of live shards", all)
-	}
-	if decided*100 < all*95 {
-		t.Errorf("live shards: %d of %d were decided, want 95 %%", decided, all)
 	}
 }

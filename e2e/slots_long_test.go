@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -27,7 +26,11 @@ func TestSlotOfAWebSocket(t *testing.T) {
 	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
 	}})
-	conn := webSocket(t, s.Addr)
+	conn := dial(t, s.Addr)
+	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "101") {
+		t.Fatalf("%q, %v", line, err)
+	}
 	refused := func(during time.Duration) {
 		t.Helper()
 		for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
@@ -44,28 +47,14 @@ func TestSlotOfAWebSocket(t *testing.T) {
 	refused(slotTTL + 2*time.Second)
 	s.redis.Restart()
 	// It learns of the slot from a renewal, of the configuration that was replaced.
-	s.awaitHeld(t, 1)
+	s.awaitHeld(t, slotKey, 1)
 	refused(slotTTL + 2*time.Second)
 	if ttl := s.client.PTTL(ctx, s.prefix+slotKey).Val(); ttl <= 0 || ttl > slotTTL {
 		t.Errorf("the slot ends in %v", ttl)
 	}
 	conn.Close()
-	s.awaitHeld(t, 0)
+	s.awaitHeld(t, slotKey, 0)
 	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
-}
-
-// webSocket opens a stream that the upstream echoes.
-func webSocket(t testing.TB, addr string) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	testenv.OK(t, err)
-	t.Cleanup(func() { conn.Close() })
-	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil || !strings.Contains(line, "101") {
-		t.Fatalf("%q, %v", line, err)
-	}
-	return conn
 }
 
 // TestSlotsOfAKilledEnvoy: what it held is free after the ttl, and not before.
@@ -114,7 +103,7 @@ func TestSlotsWhileRedisIsAway(t *testing.T) {
 		{"name": "chat", "key": [{"constant": "k"}],
 			"limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
 	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
-	s.awaitHeld(t, 2)
+	s.awaitHeld(t, slotKey, 2)
 	s.redis.Signal(syscall.SIGSTOP)
 	for range 10 {
 		testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
@@ -124,7 +113,7 @@ func TestSlotsWhileRedisIsAway(t *testing.T) {
 	second()
 	time.Sleep(500 * time.Millisecond)
 	s.redis.Signal(syscall.SIGCONT)
-	s.awaitHeld(t, 0)
+	s.awaitHeld(t, slotKey, 0)
 }
 
 // TestSlotsOnACluster: through redis_proxy to a Redis Cluster.

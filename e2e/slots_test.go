@@ -24,18 +24,27 @@ const slotTTL = 5 * time.Second
 // one is the path's: /sleep answers after a while, /hold when the client, or the test,
 // ends it, /reset closes the connection, /ws switches protocols and holds the stream.
 type flight struct {
-	now, most atomic.Int64
-	release   chan struct{} // ends all that hold
-	nap       time.Duration
+	gauge
+
+	release chan struct{} // ends all that hold
+	nap     time.Duration
 }
 
-func newFlight(nap time.Duration) *flight { return &flight{release: make(chan struct{}), nap: nap} }
+// gauge is how many requests are with an upstream at once.
+type gauge struct{ now, most atomic.Int64 }
+
+// enter counts one more, until it leaves.
+func (g *gauge) enter() (leave func()) {
+	now := g.now.Add(1)
+	for most := g.most.Load(); now > most && !g.most.CompareAndSwap(most, now); most = g.most.Load() {
+	}
+	return func() { g.now.Add(-1) }
+}
+
+func newFlight(nap time.Duration) *flight { return &flight{nap: nap, release: make(chan struct{})} }
 
 func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	now := f.now.Add(1)
-	for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
-	}
-	defer f.now.Add(-1)
+	defer f.enter()()
 	switch r.URL.Path {
 	case "/hold":
 		_ = http.NewResponseController(w).Flush()
@@ -77,22 +86,15 @@ func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) 
 	return start(t, plugin, opts)
 }
 
-// held is how many slots Redis knows of.
-func (s *setting) held(t testing.TB) int64 {
-	t.Helper()
-	n, err := s.client.ZCard(ctx, s.prefix+slotKey).Result()
-	testenv.OK(t, err)
-	return n
-}
-
-// awaitHeld waits until Redis knows of so many slots.
-func (s *setting) awaitHeld(t testing.TB, want int64) {
+// awaitHeld waits until Redis knows of so many slots under a key.
+func (s *setting) awaitHeld(t testing.TB, key string, want int) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		if n := s.held(t); n != want {
-			return fmt.Errorf("%d slots are held, want %d", n, want)
+		n, err := s.client.ZCard(ctx, s.prefix+key).Result()
+		if err == nil && n != int64(want) {
+			err = fmt.Errorf("%d slots are held, want %d", n, want)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -150,7 +152,7 @@ func TestSlotsOnTwoEnvoys(t *testing.T) {
 		testenv.Same(t, "the number of statuses", len(got), 2)
 		testenv.Within(t, "the number of 200", got[http.StatusOK], 100, math.MaxInt)
 		testenv.Within(t, "the number of 429", got[http.StatusTooManyRequests], 1, math.MaxInt)
-		a.awaitHeld(t, 0)
+		a.awaitHeld(t, slotKey, 0)
 	}
 }
 
@@ -268,7 +270,7 @@ var slotsAreGivenBack = plain{
 				}
 			})
 			if c.leaves {
-				s.awaitHeld(t, 1)
+				s.awaitHeld(t, slotKey, 1)
 				leave()
 			}
 			answer.Wait()

@@ -37,11 +37,40 @@ const soakGrowthKB = 8_000
 // lost, each is counted once, and memory stays flat.
 func TestSoak(t *testing.T) {
 	server := redistest.Start(t)
-	w := newWire(t, server.Addr)
+	w := newWire(t, server.Addr, nil)
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}, Quiet: true})
 	o.client = server.Client()
 	o.settle()
-	faults := soakFaults(t, o, server, w)
+	on := func(f fault) func() {
+		return func() {
+			w.set(f)
+			o.await(100)
+			w.set(pass)
+			w.cut()
+		}
+	}
+	do := func(args ...any) func() {
+		return func() {
+			if err := o.client.Do(ctx, args...).Err(); err != nil {
+				t.Error(err)
+			}
+			o.await(100)
+		}
+	}
+	faults := []func(){
+		func() { server.Kill(); o.await(100); server.Restart() },
+		func() { server.Signal(syscall.SIGSTOP); o.await(100); server.Signal(syscall.SIGCONT) },
+		do("SCRIPT", "FLUSH"),
+		do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+		on(func(io.Writer, []byte, int) error { return nil }),
+		on(func(io.Writer, []byte, int) error { return errCut }),
+		on(func(to io.Writer, piece []byte, sent int) error { return pass(to, piece[len(piece)/2:], sent) }),
+		on(func(to io.Writer, piece []byte, sent int) error {
+			time.Sleep(rand.N(2 * outageTimeout)) // an unsteady network
+			return pass(to, piece, sent)
+		}),
+		func() { w.cut(); o.await(300) },
+	}
 	const warmUp = 12 // rounds
 	began, initial, settled := time.Now(), o.ResidentKB(), 0
 	round := 0
@@ -64,39 +93,4 @@ func TestSoak(t *testing.T) {
 		t.Errorf("Envoy holds %d KB more than after the first rounds, want %d at most", grown, soakGrowthKB)
 	}
 	o.finish()
-}
-
-// soakFaults are functions that make a fault, let the load meet it, and heal it.
-func soakFaults(t *testing.T, o *outage, server *redistest.Server, w *wire) []func() {
-	t.Helper()
-	on := func(f fault) func() {
-		return func() {
-			w.set(f)
-			o.await(100)
-			w.set(pass)
-			w.cut()
-		}
-	}
-	do := func(args ...any) func() {
-		return func() {
-			if err := o.client.Do(ctx, args...).Err(); err != nil {
-				t.Error(err)
-			}
-			o.await(100)
-		}
-	}
-	return []func(){
-		func() { server.Kill(); o.await(100); server.Restart() },
-		func() { server.Signal(syscall.SIGSTOP); o.await(100); server.Signal(syscall.SIGCONT) },
-		do("SCRIPT", "FLUSH"),
-		do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
-		on(func(io.Writer, []byte, int) error { return nil }),
-		on(func(io.Writer, []byte, int) error { return errCut }),
-		on(func(to io.Writer, piece []byte, sent int) error { return pass(to, piece[len(piece)/2:], sent) }),
-		on(func(to io.Writer, piece []byte, sent int) error {
-			time.Sleep(rand.N(2 * outageTimeout)) // an unsteady network
-			return pass(to, piece, sent)
-		}),
-		func() { w.cut(); o.await(300) },
-	}
 }

@@ -33,7 +33,7 @@ func TestNoRequestStallsAWorker(t *testing.T) {
 		Redis: []string{}, Beside: beside, Workers: 1, Quiet: true, Edit: byDefault,
 	})
 	unread := cases[slices.IndexFunc(cases, func(c worstcase.Case) bool { return c.Name == worstcase.Unread })]
-	plain := measure(t, e, e.Beside[unread.Name], unread.Headers)
+	plain := &yardstick{e: e, url: e.Beside[unread.Name], headers: unread.Headers}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) { plain.compare(t, e.Beside[c.Name], c.Headers, most) })
 	}
@@ -45,17 +45,15 @@ type yardstick struct {
 	e       *setting
 	url     string
 	headers [][2]string
-	took    time.Duration
-}
-
-func measure(t *testing.T, e *setting, url string, headers [][2]string) *yardstick {
-	t.Helper()
-	return &yardstick{e, url, headers, least(t, e, url, headers)}
+	took    time.Duration // 0: not measured yet
 }
 
 // compare expects that a request takes so many times the plain one's time more, at most.
 func (y *yardstick) compare(t *testing.T, url string, headers [][2]string, most time.Duration) {
 	t.Helper()
+	if y.took == 0 {
+		y.took = least(t, y.e, y.url, y.headers)
+	}
 	took := least(t, y.e, url, headers)
 	if took-y.took > most*y.took { // The machine may have become slower meanwhile.
 		y.took = least(t, y.e, y.url, y.headers)
@@ -78,79 +76,57 @@ func least(t *testing.T, e *setting, url string, headers [][2]string) time.Durat
 	for range rounds {
 		began := idle(t, e)
 		for range requests {
-			sendOne(t, client, url, headers)
+			req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+			testenv.OK(t, err)
+			for _, h := range headers {
+				switch h[0] {
+				case ":method", ":scheme":
+				case ":authority":
+					req.Host = h[1]
+				case ":path":
+					req.URL.Opaque = h[1]
+				default:
+					req.Header.Set(h[0], h[1])
+				}
+			}
+			resp, err := client.Do(req)
+			testenv.OK(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			testenv.OK(t, err)
+			resp.Body.Close()
+			testenv.Same(t, url+": status", resp.StatusCode, http.StatusOK)
 		}
 		least = min(least, (idle(t, e)-began)/requests)
 	}
 	return least
 }
 
-// sendOne sends a request, and reads its answer.
-func sendOne(t *testing.T, client *http.Client, url string, headers [][2]string) {
-	t.Helper()
-	resp, err := client.Do(newRequest(t, url, headers))
-	testenv.OK(t, err)
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: status %d, want 200", url, resp.StatusCode)
-	}
-}
-
-// idle returns how long Envoy's workers have computed, once they have nothing to do.
+// idle returns how long Envoy's workers have computed, once they have nothing to do, by
+// https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat. It can tell what one
+// request costs on a machine that others use.
 func idle(t *testing.T, e *setting) (computed time.Duration) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
 		before := computed
-		if computed = workerCPU(t, e.PID()); computed != before {
+		computed = 0
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", e.PID()))
+		testenv.OK(t, err)
+		for _, thread := range threads {
+			if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
+				continue // another thread, or one that has ended
+			}
+			var ran time.Duration
+			_, err := fmt.Sscan(string(testenv.Read(t, thread+"/schedstat")), &ran)
+			testenv.OK(t, err)
+			computed += ran
+		}
+		if computed == 0 {
+			t.Fatal("Envoy has no workers")
+		}
+		if computed != before {
 			return errors.New("the workers are at work")
 		}
 		return nil
 	})
 	return computed
-}
-
-// workerCPU returns how long Envoy's workers have computed, by
-// https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat. It can tell what one
-// request costs on a machine that others use.
-func workerCPU(t *testing.T, pid int) (sum time.Duration) {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
-	testenv.OK(t, err)
-	for _, thread := range threads {
-		if name, err := os.ReadFile(thread + "/comm"); err != nil || !strings.HasPrefix(string(name), "wrk:") {
-			continue // another thread, or one that has ended
-		}
-		text := testenv.Read(t, thread+"/schedstat")
-		var ran time.Duration
-		if _, err := fmt.Sscan(string(text), &ran); err != nil {
-			t.Fatal(err)
-		}
-		sum += ran
-	}
-	if sum == 0 {
-		t.Fatal("Envoy has no workers")
-	}
-	return sum
-}
-
-// newRequest is a request with pseudo headers among its headers.
-func newRequest(t *testing.T, url string, headers [][2]string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
-	testenv.OK(t, err)
-	for _, h := range headers {
-		switch h[0] {
-		case ":method", ":scheme":
-		case ":authority":
-			req.Host = h[1]
-		case ":path":
-			req.URL.Opaque = h[1]
-		default:
-			req.Header.Set(h[0], h[1])
-		}
-	}
-	return req
 }

@@ -26,52 +26,6 @@ type supportPage struct {
 
 var fenced = regexp.MustCompile("(?ms)^```([a-z ]+)$\n(.*?)^```$")
 
-func readSupportPage(t *testing.T) (p supportPage) {
-	t.Helper()
-	text := testenv.File(t, "docs/support.md")
-	for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
-		switch kind, body := block[1], block[2]; {
-		case kind == "json":
-			p.config = body
-		case kind == "sh":
-			p.commands = append(p.commands, body)
-		case kind == "text" && len(p.commands) > len(p.outputs):
-			p.outputs = append(p.outputs, body)
-		case kind == "text" && p.answer == "":
-			_, answer, _ := strings.Cut(body, "\n\n")
-			p.answer = strings.NewReplacer("\n ", "", "\n", "").Replace(answer)
-		}
-	}
-	testenv.Within(t, "the number of commands of docs/support.md", len(p.commands), 5, 100)
-	testenv.Same(t, "its number of outputs", len(p.outputs), len(p.commands))
-	testenv.Same(t, "that it has a configuration", p.config != "", true)
-	testenv.Same(t, "that it has an answer", p.answer != "", true)
-	if t.Failed() {
-		t.FailNow()
-	}
-	return p
-}
-
-// run has one shell run all commands, and returns what each printed.
-func (p *supportPage) run(t *testing.T, dir, setup string, env ...string) []string {
-	t.Helper()
-	const separator = "== end of a block"
-	script := "set -eu\n" + setup + "\n"
-	for _, block := range p.commands {
-		script += block + "echo '" + separator + "'\n"
-	}
-	shell := exec.Command("bash", "-c", script)
-	shell.Dir = dir
-	tools := filepath.Dir(testenv.Tool(t, "redis-cli"))
-	shell.Env = append(os.Environ(), append(env, "PATH="+filepath.Dir(sluice(t))+":"+tools+":"+os.Getenv("PATH"))...)
-	out, err := shell.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	blocks := strings.Split(string(out), separator+"\n")
-	return blocks[:len(blocks)-1]
-}
-
 // varying matches the parts that differ from run to run: numbers, times and the width of columns.
 var varying = regexp.MustCompile(`\d+(h\d+m\d+s|m\d+s|h\d+m|[hms]\b| ms\b)?`)
 
@@ -87,7 +41,28 @@ func steady(s string) string {
 // has used up a limit, with a password and on a Redis Cluster.
 func TestSupportPage(t *testing.T) {
 	t.Parallel()
-	page := readSupportPage(t)
+	var page supportPage
+	text := testenv.File(t, "docs/support.md")
+	for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+		switch kind, body := block[1], block[2]; {
+		case kind == "json":
+			page.config = body
+		case kind == "sh":
+			page.commands = append(page.commands, body)
+		case kind == "text" && len(page.commands) > len(page.outputs):
+			page.outputs = append(page.outputs, body)
+		case kind == "text" && page.answer == "":
+			_, answer, _ := strings.Cut(body, "\n\n")
+			page.answer = strings.NewReplacer("\n ", "", "\n", "").Replace(answer)
+		}
+	}
+	testenv.Within(t, "the number of commands of docs/support.md", len(page.commands), 5, 100)
+	testenv.Same(t, "its number of outputs", len(page.outputs), len(page.commands))
+	testenv.Same(t, "that it has a configuration", page.config != "", true)
+	testenv.Same(t, "that it has an answer", page.answer != "", true)
+	if t.Failed() {
+		t.FailNow()
+	}
 	dir := t.TempDir()
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "plugin.json"), []byte(page.config), 0o600))
 	// The Envoy of the test has the password in its configuration, not in its environment.
@@ -117,7 +92,7 @@ func TestSupportPage(t *testing.T) {
 	})
 }
 
-// answerCustomer brings a customer to a 429, which the page's commands explain and
+// answerCustomer brings a customer to a 429, which the page's commands, run by one shell, explain and
 // then take away.
 func answerCustomer(t *testing.T, page *supportPage, s *setting, dir, setup string, env ...string) {
 	t.Helper()
@@ -133,7 +108,20 @@ func answerCustomer(t *testing.T, page *supportPage, s *setting, dir, setup stri
 		t.Errorf("the answer is\n%s, the page has\n%s", got, want)
 	}
 	time.Sleep(3 * time.Second) // until the bucket is full again, of which the page says so
-	for i, got := range page.run(t, dir, setup, env...) {
+	const separator = "== end of a block"
+	script := "set -eu\n" + setup + "\n"
+	for _, block := range page.commands {
+		script += block + "echo '" + separator + "'\n"
+	}
+	shell := exec.Command("bash", "-c", script)
+	shell.Dir = dir
+	tools := filepath.Dir(testenv.Tool(t, "redis-cli"))
+	shell.Env = append(os.Environ(), append(env, "PATH="+filepath.Dir(sluice(t))+":"+tools+":"+os.Getenv("PATH"))...)
+	out, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for i, got := range strings.Split(strings.TrimSuffix(string(out), separator+"\n"), separator+"\n") {
 		if got, want := steady(got), steady(page.outputs[i]); got != want {
 			t.Errorf("%s prints\n%s, the page has\n%s", page.commands[i], got, want)
 		}

@@ -115,10 +115,3 @@ func awaitWords(t *testing.T, e *envoytest.Envoy, url, cluster, want string, wor
 		return nil
 	})
 }
-
-// TestTrialOfCluster: redis_proxy, in front of a Redis Cluster, does not say whether it leads to a primary.
-func TestTrialOfCluster(t *testing.T) {
-	t.Parallel()
-	s := onCluster(t, redistest.StartCluster(t, 3), clusterRules)
-	awaitWords(t, s.Envoy, s.URL, "redis", `answers(: (Redis|Valkey) [0-9.]+)?$`, 2)
-}

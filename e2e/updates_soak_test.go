@@ -21,7 +21,7 @@ func TestUpdatesSoak(t *testing.T) {
 	} {
 		t.Run(st.every.String(), func(t *testing.T) {
 			seen := st.run(t)
-			t.Logf("%d updates: %v", st.updates, seen)
+			t.Logf("%d updates: %+v", st.updates, seen)
 			if grown := seen.finalKB - seen.settledKB; grown > updatesGrowthKB {
 				t.Errorf("Envoy holds %d KB more than after a quarter of the updates, want %d at most", grown, updatesGrowthKB)
 			}

@@ -27,55 +27,13 @@ func (u *upgrade) expectSlots() {
 		for _, stop := range stops[url] {
 			stop()
 		}
-		u.awaitSlots((1 - i) * upgradeSlots)
+		u.redis.awaitHeld(u.t, "{slots|u}:concurrency", (1-i)*upgradeSlots)
 		other := u.at("/slots")[1-i]
 		for range upgradeSlots { // the other Envoy may use those slots, one after the other
 			testenv.Same(u.t, "with slots given back by "+url, get(u.t, other, "x-user: u").status, http.StatusOK)
 		}
 	}
-	u.awaitSlots(0)
-}
-
-// awaitSlots waits until so many slots are taken.
-func (u *upgrade) awaitSlots(want int) {
-	u.t.Helper()
-	testenv.Wait(u.t, patience, func() error {
-		if n := u.redis.client.ZCard(ctx, "rl:{slots|u}:concurrency").Val(); n != int64(want) {
-			return fmt.Errorf("%d slots are taken, want %d", n, want)
-		}
-		return nil
-	})
-}
-
-// expectPenalties wants a block that was earned at one Envoy to hold at the other, for
-// its first request of that client already.
-func (u *upgrade) expectPenalties() {
-	u.t.Helper()
-	for i, url := range u.at("/penalty") {
-		user := fmt.Sprint("x-user: ", i)
-		testenv.Wait(u.t, patience, func() error {
-			if r := get(u.t, url, user); !strings.Contains(r.body, "abnormal-usage-detected") {
-				return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
-			}
-			return nil
-		})
-		r := get(u.t, u.at("/penalty")[1-i], user)
-		testenv.Same(u.t, "that the other Envoy blocks", strings.Contains(r.body, "abnormal-usage-detected"), true)
-	}
-}
-
-// expectOverrides wants both Envoys to obey what an operator has set: a block, and a
-// limit that is twice as high, which both keep together.
-func (u *upgrade) expectOverrides() {
-	u.t.Helper()
-	for user, value := range map[string]string{"blocked": "block", "twice": "x2"} {
-		testenv.OK(u.t, u.redis.client.Set(ctx, "rl:{override|"+user+"}:override", value, 0).Err())
-	}
-	const more = 50
-	expectTally(u.t, "who is blocked", burst(u.t, more, 8, u.at("/override"), "x-user: blocked"),
-		tally{http.StatusTooManyRequests: more})
-	expectTally(u.t, "who has twice the limit", burst(u.t, 2*exactLimit+more, 16, u.at("/override"), "x-user: twice"),
-		tally{http.StatusOK: 2 * exactLimit, http.StatusTooManyRequests: more})
+	u.redis.awaitHeld(u.t, "{slots|u}:concurrency", 0)
 }
 
 // leasing is the rule whose leases may end at any time, and give units back.
@@ -86,13 +44,12 @@ const leasing = "lease"
 func (u *upgrade) expectRefunds() {
 	u.t.Helper()
 	expectTally(u.t, "the only one", burst(u.t, 1, 1, u.at("/refund"), "x-user: u", "x-full: 1"), tally{http.StatusOK: 1})
-	charged := &setting{client: u.redis.client}
-	before := charged.snapshot(u.t, leasing)
+	before := u.redis.snapshot(u.t, leasing)
 	const refused = 100
 	expectTally(u.t, "rejected by the other rule", burst(u.t, refused, 16, u.at("/refund"), "x-user: u", "x-full: 1"),
 		tally{http.StatusTooManyRequests: refused})
 	testenv.Wait(u.t, patience, func() error { // refunds are not waited for
-		if after := charged.snapshot(u.t, leasing); after != before {
+		if after := u.redis.snapshot(u.t, leasing); after != before {
 			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
 		}
 		return nil
@@ -106,20 +63,19 @@ func (u *upgrade) expectRefunds() {
 func (u *upgrade) expectSettlements() {
 	u.t.Helper()
 	const parallel = 8
-	charged := &setting{client: u.redis.client}
 	fail := func(url string, n int) {
 		expectTally(u.t, "failed logins at "+url, burst(u.t, n, parallel, []string{url}, "x-user: u", "x-status: 401"),
 			tally{http.StatusUnauthorized: n})
 	}
 	const third = exactLimit / 3
 	fail(u.at("/settle")[0], third)
-	before := charged.snapshot(u.t, leasing)
-	counted := strings.Contains(before, "rl:{settle|u}:fixed_window:366d:first=")
+	before := u.redis.snapshot(u.t, leasing)
+	counted := strings.Contains(before, u.redis.prefix+"{settle|u}:fixed_window:366d:first=")
 	testenv.Same(u.t, "the counter of failed logins", counted, true)
 	expectTally(u.t, "free", burst(u.t, exactLimit, parallel, u.at("/settle"), "x-user: u"),
 		tally{http.StatusOK: exactLimit})
 	testenv.Wait(u.t, patience, func() error { // settlements are not waited for
-		if after := charged.snapshot(u.t, leasing); after != before {
+		if after := u.redis.snapshot(u.t, leasing); after != before {
 			return fmt.Errorf("Redis held\n%s, and holds\n%s", before, after)
 		}
 		return nil

@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,24 +24,6 @@ import (
 // gzip -9n. It has every feature that upgradeRules use. With a release its sluice.wasm takes this
 // file's place.
 const earlier = "testdata/630acda.wasm.gz"
-
-// unpack writes the earlier build where Envoy finds it.
-func unpack(t *testing.T) (path string) {
-	t.Helper()
-	packed, err := os.Open(earlier)
-	testenv.OK(t, err)
-	defer packed.Close()
-	code, err := gzip.NewReader(packed)
-	testenv.OK(t, err)
-	path = filepath.Join(t.TempDir(), "sluice.wasm")
-	file, err := os.Create(path)
-	testenv.OK(t, err)
-	defer file.Close()
-	if _, err := io.Copy(file, code); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // running has an Envoy run other builds than this one: as limiter, as bridge, or both; "" is
 // this one, with the bridge.
@@ -81,43 +65,81 @@ func upgradeRules() string {
 		`, "limit": 1}]}]}`
 }
 
-// exactPaths are those of the rules that admit their limit to the unit, from any client.
-func exactPaths() []string {
-	paths := []string{"two", "year", "override"}
-	for name := range algorithms {
-		paths = append(paths, name)
-	}
-	return paths
-}
-
 // TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
 // bridge or the other's, keep each limit together. It begins with one of them alone, so that
 // a key that the other does not find would give the client a second limit.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	old := unpack(t)
-	for _, tc := range []struct {
-		name          string
-		first, second func(*envoyconf.Config)
-	}{
-		{"forwards", running(old, old), running("", "")},
-		{"back", running("", ""), running(old, old)},
-		{"each with the other's bridge", running(old, ""), running("", old)},
+	packed, err := os.Open(earlier)
+	testenv.OK(t, err)
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	testenv.OK(t, err)
+	code, err := io.ReadAll(unpacked)
+	testenv.OK(t, err)
+	old := filepath.Join(t.TempDir(), "sluice.wasm")
+	testenv.OK(t, os.WriteFile(old, code, 0o600))
+	one, other := startUpgrade(t, running(old, old), running("", "")), startUpgrade(t, running(old, ""), running("", old))
+	for name, u := range map[string]*upgrade{
+		"forwards": one, "back": one.back(), "each with the other's bridge": other,
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			u := startUpgrade(t, tc.first, tc.second)
-			for _, path := range exactPaths() {
-				u.expectLimit(path)
+		t.Run(name, func(t *testing.T) {
+			u.t = t
+			for _, path := range append(slices.Collect(maps.Keys(algorithms)), "two", "year", "override") {
+				// These rules admit their limit to the unit, from any client: a third is spent in the first Envoy, a third
+				// in the second, and what is left, and more, in both under load.
+				const third = exactLimit / 3
+				for _, url := range u.at("/" + path) {
+					got := burst(t, third, 8, []string{url}, "x-user: u")
+					expectTally(t, path+" alone at "+url, got, tally{http.StatusOK: third})
+				}
+				got := burst(t, 2*third, 16, u.at("/"+path), "x-user: u")
+				expectTally(t, path+" together", got, tally{http.StatusOK: third, http.StatusTooManyRequests: third})
 			}
-			u.expectBounds()
+			// Leases may keep a part of a limit back, and so never admit more.
+			got := burst(t, 3*exactLimit, 16, u.at("/lease"), "x-user: u")
+			testenv.Same(t, "answers of the lease", got[http.StatusOK]+got[http.StatusTooManyRequests], 3*exactLimit)
+			testenv.Within(t, "requests that leases admit", got[http.StatusOK], exactLimit/2+1, exactLimit)
 			u.expectSlots()
-			u.expectPenalties()
-			u.expectOverrides()
+			// A block that was earned at one Envoy holds at the other, for its first request of that client already.
+			for i, url := range u.at("/penalty") {
+				user := fmt.Sprint("x-user: ", i)
+				testenv.Wait(t, patience, func() error {
+					if r := get(t, url, user); !strings.Contains(r.body, "abnormal-usage-detected") {
+						return fmt.Errorf("status %d: %s; want a block", r.status, r.body)
+					}
+					return nil
+				})
+				r := get(t, u.at("/penalty")[1-i], user)
+				testenv.Same(t, "that the other Envoy blocks", strings.Contains(r.body, "abnormal-usage-detected"), true)
+			}
+			// Both obey what an operator has set: a block, and a limit that is twice as high, which they keep together.
+			for user, value := range map[string]string{"blocked": "block", "twice": "x2"} {
+				testenv.OK(t, u.redis.client.Set(ctx, u.redis.prefix+"{override|"+user+"}:override", value, 0).Err())
+			}
+			const more = 50
+			expectTally(t, "who is blocked", burst(t, more, 8, u.at("/override"), "x-user: blocked"),
+				tally{http.StatusTooManyRequests: more})
+			expectTally(t, "who has twice the limit", burst(t, 2*exactLimit+more, 16, u.at("/override"), "x-user: twice"),
+				tally{http.StatusOK: 2 * exactLimit, http.StatusTooManyRequests: more})
 			u.expectRefunds()
 			u.expectSettlements()
-			u.expectQuiet()
+			for _, s := range u.both { // no Envoy says that Redis did not decide, or anything else that warns
+				for line := range strings.Lines(s.Log()) {
+					if strings.Contains(line, "[wasm]") && !strings.Contains(line, "[info]") {
+						t.Errorf("logged %s", line)
+					}
+				}
+			}
 		})
 	}
+}
+
+// back are the two in the other order, with another prefix in Redis.
+func (u *upgrade) back() *upgrade {
+	redis := &setting{redis: u.redis.redis, client: u.redis.client, prefix: "back:"}
+	both := [2]*setting{u.both[1], u.both[0]}
+	return &upgrade{redis: redis, both: both, urls: [2]string{both[0].Beside["back"], both[1].Beside["back"]}}
 }
 
 // upgrade is two Envoys with different builds on one Redis.
@@ -131,10 +153,15 @@ type upgrade struct {
 func startUpgrade(t *testing.T, edits ...func(*envoyconf.Config)) *upgrade {
 	t.Helper()
 	server := redistest.Start(t)
-	u := &upgrade{t: t, redis: &setting{redis: server, client: server.Client()}}
+	u := &upgrade{redis: &setting{redis: server, client: server.Client(), prefix: "rl:"}}
 	upstream := envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr
 	for i, edit := range edits {
-		u.both[i] = start(t, upgradeRules(), envoytest.Options{Redis: []string{server.Addr}, Upstream: upstream, Edit: edit})
+		rules := upgradeRules()
+		back := strings.Replace(rules, `{"cluster"`, `{"key_prefix": "back", "cluster"`, 1)
+		u.both[i] = start(t, rules, envoytest.Options{
+			Redis: []string{server.Addr}, Upstream: upstream, Edit: edit,
+			Beside: map[string]string{"back": back},
+		})
 		u.urls[i] = u.both[i].URL
 	}
 	return u
@@ -142,40 +169,3 @@ func startUpgrade(t *testing.T, edits ...func(*envoyconf.Config)) *upgrade {
 
 // at are the URLs of a path at both Envoys.
 func (u *upgrade) at(path string) []string { return []string{u.urls[0] + path, u.urls[1] + path} }
-
-// expectQuiet wants no Envoy to have logged that Redis did not decide, or anything else of a
-// plugin that warns.
-func (u *upgrade) expectQuiet() {
-	u.t.Helper()
-	for _, s := range u.both {
-		for line := range strings.Lines(s.Log()) {
-			if strings.Contains(line, "[wasm]") && !strings.Contains(line, "[info]") {
-				u.t.Errorf("logged %s", line)
-			}
-		}
-	}
-}
-
-// expectLimit spends a third of a limit in the first Envoy, a third in the second, and
-// what is left, and more, in both under load.
-func (u *upgrade) expectLimit(path string) {
-	u.t.Helper()
-	const third = exactLimit / 3
-	for _, url := range u.at("/" + path) {
-		got := burst(u.t, third, 8, []string{url}, "x-user: u")
-		expectTally(u.t, path+" alone at "+url, got, tally{http.StatusOK: third})
-	}
-	got := burst(u.t, 2*third, 16, u.at("/"+path), "x-user: u")
-	expectTally(u.t, path+" together", got, tally{http.StatusOK: third, http.StatusTooManyRequests: third})
-}
-
-// expectBounds does so for what may keep a part of a limit back, and so never admits
-// more: leases.
-func (u *upgrade) expectBounds() {
-	u.t.Helper()
-	got := burst(u.t, 3*exactLimit, 16, u.at("/lease"), "x-user: u")
-	testenv.Same(u.t, "answers that are neither 200 nor 429",
-		3*exactLimit-got[http.StatusOK]-got[http.StatusTooManyRequests], 0)
-	testenv.Same(u.t, "that leases admit more than the limit", got[http.StatusOK] > exactLimit, false)
-	testenv.Same(u.t, "that leases admit most of it", got[http.StatusOK] > exactLimit/2, true)
-}

@@ -4,12 +4,12 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -115,40 +115,35 @@ func TestUpstreams(t *testing.T) {
 				Plugin: `{"rules": [` + strings.Join(rules, ",") + `]}`, Upstream: addr, Workers: 1,
 			})
 			for kind, all := range spelled {
-				compareSpellings(t, envoy.Addr, name, kind, all)
+				_, component := kindOf(kind)
+				want, left := ask(t, envoy.Addr, kind, all[0])
+				many := 0
+				for range 2 * len(all) { // so that what is left of it tells it from the other
+					_, many = ask(t, envoy.Addr, kind, all[1])
+				}
+				identity := want.of(component)
+				if identity == nil {
+					t.Logf("| %s | %s | reads none | |", name, kind)
+					continue
+				}
+				for _, s := range all[2:] {
+					got, after := ask(t, envoy.Addr, kind, s)
+					is := "another"
+					switch after {
+					case left - 1:
+						is, left = "the same", after
+					case many - 1:
+						is, many = "%many", after
+					case -1:
+						is = "absent"
+					}
+					t.Logf("| %s | %s | %q %q | upstream: %v | Sluice: %s |", name, kind, s[0], s[1], got.of(component), is)
+					if escapes := is == "another" || is == "absent"; escapes && got.of(component) == identity {
+						t.Errorf("%s reads %q in %q %q, which is %s identity to Sluice", name, identity, s[0], s[1], is)
+					}
+				}
 			}
 		})
-	}
-}
-
-// compareSpellings sends the spellings of one kind.
-func compareSpellings(t *testing.T, addr, upstream, kind string, all [][2]string) {
-	_, component := kindOf(kind)
-	want, left := ask(t, addr, kind, all[0])
-	many := 0
-	for range 2 * len(all) { // so that what is left of it tells it from the other
-		_, many = ask(t, addr, kind, all[1])
-	}
-	identity := want.of(component)
-	if identity == nil {
-		t.Logf("| %s | %s | reads none | |", upstream, kind)
-		return
-	}
-	for _, s := range all[2:] {
-		got, after := ask(t, addr, kind, s)
-		is := "another"
-		switch after {
-		case left - 1:
-			is, left = "the same", after
-		case many - 1:
-			is, many = "%many", after
-		case -1:
-			is = "absent"
-		}
-		t.Logf("| %s | %s | %q %q | upstream: %v | Sluice: %s |", upstream, kind, s[0], s[1], got.of(component), is)
-		if escapes := is == "another" || is == "absent"; escapes && got.of(component) == identity {
-			t.Errorf("%s reads %q in %q %q, which is %s identity to Sluice", upstream, identity, s[0], s[1], is)
-		}
 	}
 }
 
@@ -179,26 +174,17 @@ func startUpstream(t *testing.T, tools string, command []string) (addr string) {
 	if command == nil {
 		return envoytest.NewUpstream(t, http.HandlerFunc(goReads)).Addr
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	addr = listener.Addr().String()
-	listener.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	c := exec.Command(command[0], append(command[1:], port)...)
-	c.Env = append(os.Environ(), "PYTHONPATH="+tools+"/python", "NODE_PATH="+tools+"/node_modules")
-	c.Stderr = os.Stderr
-	testenv.OK(t, c.Start())
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	for deadline := time.Now().Add(time.Minute); ; {
-		if conn, err := net.Dial("tcp", addr); err == nil {
+	port := fmt.Sprint(testenv.FreePort(t))
+	env := []string{"PYTHONPATH=" + tools + "/python", "NODE_PATH=" + tools + "/node_modules"}
+	server := testenv.Run(t, env, command[0], append(command[1:], port)...)
+	server.Await(time.Minute, func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		if err == nil {
 			conn.Close()
-			return addr
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v does not listen", command)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err
+	})
+	return "127.0.0.1:" + port
 }
 
 // goReads answers with what net/http reads.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -18,10 +19,11 @@ type wire struct {
 	carry  func(server io.Writer, client io.Reader)
 	fault  atomic.Pointer[fault]
 	passed atomic.Int64 // bytes of replies
+	test   context.Context
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // both sides
-	done  bool
+	mu      sync.Mutex
+	whole   context.Context // until the wire is cut
+	breakIt context.CancelFunc
 }
 
 // fault handles a piece of a reply: it writes what is to arrive in its place. sent
@@ -34,19 +36,17 @@ func pass(to io.Writer, piece []byte, _ int) error {
 	return err
 }
 
-// newWire starts a wire that passes everything on.
-func newWire(t testing.TB, target string) *wire {
-	t.Helper()
-	return newWireWith(t, target, func(server io.Writer, client io.Reader) { _, _ = io.Copy(server, client) })
-}
-
-// newWireWith starts one on which carry brings Redis the commands.
-func newWireWith(t testing.TB, target string, carry func(server io.Writer, client io.Reader)) *wire {
+// newWire starts a wire on which carry brings Redis the commands; nil passes them on.
+func newWire(t testing.TB, target string, carry func(server io.Writer, client io.Reader)) *wire {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	testenv.OK(t, err)
-	w := &wire{addr: listener.Addr().String(), target: target, carry: carry, conns: map[net.Conn]bool{}}
+	if carry == nil {
+		carry = func(server io.Writer, client io.Reader) { _, _ = io.Copy(server, client) }
+	}
+	w := &wire{addr: listener.Addr().String(), target: target, carry: carry, test: t.Context()}
 	w.set(pass)
+	w.cut()
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
@@ -59,7 +59,6 @@ func newWireWith(t testing.TB, target string, carry func(server io.Writer, clien
 	})
 	t.Cleanup(func() {
 		listener.Close()
-		w.shut()
 		group.Wait()
 	})
 	return w
@@ -69,32 +68,22 @@ func (w *wire) set(f fault) { w.fault.Store(&f) }
 
 // serve carries one connection.
 func (w *wire) serve(client net.Conn) {
-	defer w.close(client)
-	if !w.keep(client) {
-		return
-	}
+	defer client.Close()
+	w.mu.Lock()
+	defer context.AfterFunc(w.whole, func() { client.Close() })()
+	w.mu.Unlock()
 	server, err := net.Dial("tcp", w.target)
 	if err != nil {
 		return
 	}
-	defer w.close(server)
-	if !w.keep(server) {
-		return
-	}
 	var group sync.WaitGroup
 	defer group.Wait()
+	defer client.Close()
+	defer server.Close()
 	group.Go(func() {
-		defer w.close(server)
-		defer w.close(client)
+		defer server.Close()
 		w.carry(server, client) // its end is the connection's
 	})
-	w.reply(client, server)
-	w.close(client)
-	w.close(server)
-}
-
-// reply carries what Redis says.
-func (w *wire) reply(client, server net.Conn) {
 	buffer, sent := make([]byte, 64<<10), 0
 	for {
 		n, err := server.Read(buffer)
@@ -111,36 +100,12 @@ func (w *wire) reply(client, server net.Conn) {
 	}
 }
 
-func (w *wire) keep(c net.Conn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done {
-		c.Close()
-		return false
-	}
-	w.conns[c] = true
-	return true
-}
-
-func (w *wire) close(c net.Conn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.Close()
-	delete(w.conns, c)
-}
-
 // cut closes the connections there are.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.conns {
-		c.Close()
+	if w.breakIt != nil {
+		w.breakIt()
 	}
-}
-
-func (w *wire) shut() {
-	w.mu.Lock()
-	w.done = true
-	w.mu.Unlock()
-	w.cut()
+	w.whole, w.breakIt = context.WithCancel(w.test)
 }

@@ -7,26 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// info is a number that a Redis says of itself.
-func info(t *testing.T, client *redis.Client, section, name string) int {
-	t.Helper()
-	text, err := client.Info(t.Context(), section).Result()
-	testenv.OK(t, err)
-	_, rest, _ := strings.Cut(text, "\n"+name+":")
-	n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-	if err != nil {
-		t.Fatalf("%s of INFO %s: %v", name, section, err)
-	}
-	return n
-}
 
 // TestRedisHealth fills a Redis until it evicts keys: an alert is raised, and the log warns,
 // each once for all workers.
@@ -34,7 +19,8 @@ func TestRedisHealth(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-random")
 	client := server.Client()
-	used := info(t, client, "memory", "used_memory")
+	used, err := strconv.Atoi(client.InfoMap(t.Context(), "memory").Item("Memory", "used_memory"))
+	testenv.OK(t, err)
 	const room = 2 << 20
 	testenv.OK(t, client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(used+room)).Err())
 	e := envoytest.Start(t, envoytest.Options{
@@ -51,29 +37,20 @@ func TestRedisHealth(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	s.until(t, `sluice_redis_evicted_keys_total{redis="redis"} == 0`)
 	s.until(t, fmt.Sprintf(`sluice_redis_memory_bytes{redis="redis",kind="max"} == %d`, used+room))
-	s.fill(t, client, 4*room)
+	for n := range 4 * room / (16 << 10) {
+		testenv.OK(t, client.Set(t.Context(), fmt.Sprint("other:", n), strings.Repeat("x", 16<<10), 0).Err())
+	}
 	s.prometheus.ExpectAlert("SluiceRedisEvicts")
 	s.prometheus.ExpectAlert("SluiceRedisMemory")
 	s.until(t, `sluice_redis_memory_bytes{kind="used"} > 1e6`)
 	s.until(t, `sluice_redis_keys{redis="redis"} > 10`)
-	s.await(t, expectation{
-		`sluice_redis_evicted_keys_total`,
-		[]string{"redis"},
-		map[string]int{"redis": info(t, client, "stats", "evicted_keys")},
-	})
+	evicted, err := strconv.Atoi(client.InfoMap(t.Context(), "stats").Item("Stats", "evicted_keys"))
+	testenv.OK(t, err)
+	s.await(t, expectation{`sluice_redis_evicted_keys_total`, []string{"redis"}, map[string]int{"redis": evicted}})
 	for _, want := range []string{`redis "redis" has evicted `, `redis "redis" uses `} {
 		testenv.Same(t, "how often the log says that "+want, strings.Count(s.Log(), want), 1)
 	}
 	// Each worker that has had a request warns, and one of the two may have had none.
 	warnings := strings.Count(s.Log(), `redis "redis" may evict overrides: its maxmemory-policy is allkeys-random`)
 	testenv.Within(t, "workers that warn of the policy", float64(warnings), 1, 2)
-}
-
-// fill writes so many bytes in keys of 16 KB.
-func (s *scene) fill(t *testing.T, client *redis.Client, bytes int) {
-	t.Helper()
-	value := strings.Repeat("x", 16<<10)
-	for n := range bytes / len(value) {
-		testenv.OK(t, client.Set(t.Context(), fmt.Sprint("other:", n), value, 0).Err())
-	}
 }

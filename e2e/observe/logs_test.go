@@ -2,6 +2,8 @@ package observe
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -56,7 +58,8 @@ func (s *scene) log(t *testing.T) {
 		t.Errorf("%d lines for %d requests", events, requests)
 	}
 	testenv.Wait(t, promtest.Limit, func() error {
-		if hash := sha256Prefix(hammer); !strings.Contains(s.Log(), `"identity":"`+hash+`"`) {
+		sum := sha256.Sum256([]byte(hammer))
+		if hash := hex.EncodeToString(sum[:])[:40]; !strings.Contains(s.Log(), `"identity":"`+hash+`"`) {
 			return fmt.Errorf("the top offender is not in the log, %s", hash)
 		}
 		return nil
@@ -72,7 +75,13 @@ func TestAccessLog(t *testing.T) {
 	yaml := blocks(t, "yaml")
 	logFormat, filter := yaml[0], yaml[1]
 	path := filepath.Join(t.TempDir(), "access.log")
-	loggers := accessLogger(path, logFormat, "") + accessLogger(path+".rejected", logFormat, filter)
+	logger := func(path, filter string) string {
+		return "- name: envoy.access_loggers.file\n" + filter + `  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+    path: ` + path + "\n" + regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(logFormat), "    ") + "\n"
+	}
+	indented := regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(filter), "  ") + "\n"
+	loggers := logger(path, "") + logger(path+".rejected", indented)
 	e := envoytest.Start(t, envoytest.Options{
 		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
 			{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
@@ -92,20 +101,6 @@ func TestAccessLog(t *testing.T) {
 		5) + "/api/orders 429 limited:per-key limited:per-key\n/healthz 200 exempt:health via_upstream\n"
 	expectLog(t, path, want)
 	expectLog(t, path+".rejected", "/api/orders 429 limited:per-key limited:per-key\n")
-}
-
-// accessLogger is a logger to a file, of which format and filter are given.
-func accessLogger(path, logFormat, filter string) string {
-	return "- name: envoy.access_loggers.file\n" + indent(filter, "  ") + `  typed_config:
-    "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
-    path: ` + path + "\n" + indent(logFormat, "    ")
-}
-
-func indent(text, by string) (indented string) {
-	for line := range strings.Lines(text) {
-		indented += by + line
-	}
-	return indented
 }
 
 // expectLog waits for an access log to be as wanted: path, status, outcome and

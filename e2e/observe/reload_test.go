@@ -38,31 +38,25 @@ func TestReload(t *testing.T) {
 				client.get(url)
 			}
 		}
-		awaitStats(t, e, map[string]int64{
+		want := map[string]int64{
 			"config.generation":                          int64(listeners * (n + 1)),
 			"outcome.allowed.requests_total":             int64(listeners * each * (n + 1)),
 			"rule.a.outcome.allowed.rule_requests_total": int64(each * (n + 1)),
 			"redis.state.closed.breaker_workers":         listeners, // each client's connections stay with one worker
 			"redis.in_flight_requests":                   0,
+		}
+		testenv.Wait(t, promtest.Limit, func() error {
+			stats := e.Stats("wasmcustom.sluice.")
+			for name, value := range want {
+				if got, ok := stats["wasmcustom.sluice."+name]; !ok || got != value {
+					return fmt.Errorf("%s is %d, want %d", name, got, value)
+				}
+			}
+			return nil
 		})
 		if n < reloads && !e.Reload(plugin("a", ample-n-1), beside(ample-n-1)) {
 			t.Fatal("the configuration was refused")
 		}
 		client.http.CloseIdleConnections()
 	}
-}
-
-// awaitStats waits until the plugin's statistics are as wanted.
-func awaitStats(t *testing.T, e *envoytest.Envoy, want map[string]int64) {
-	t.Helper()
-	const prefix = "wasmcustom.sluice."
-	testenv.Wait(t, promtest.Limit, func() error {
-		stats := e.Stats(prefix)
-		for name, value := range want {
-			if got, ok := stats[prefix+name]; !ok || got != value {
-				return fmt.Errorf("%s is %d, want %d", name, got, value)
-			}
-		}
-		return nil
-	})
 }

@@ -2,11 +2,8 @@ package observe
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
@@ -80,29 +77,6 @@ type scene struct {
 	client     *client
 }
 
-// chatTime is how long a request to /chat takes.
-const chatTime = 2 * time.Second
-
-func serve(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/chat" {
-		time.Sleep(chatTime)
-	}
-	_, _ = io.WriteString(w, "ok\n")
-}
-
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	s := &scene{redis: redistest.Start(t, "--enable-debug-command", "yes"), client: newClient(t)}
-	s.Envoy = envoytest.Start(t, envoytest.Options{
-		Plugin:   allowing,
-		Beside:   map[string]string{"deny": denying, "local": deciding()},
-		Redis:    []string{s.redis.Addr},
-		Upstream: envoytest.NewUpstream(t, http.HandlerFunc(serve)).Addr,
-	})
-	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
-	return s
-}
-
 // await waits until each expression has the values wanted, by the values of its
 // labels. Those that are zero need not be named.
 func (s *scene) await(t *testing.T, expectations ...expectation) {
@@ -114,7 +88,16 @@ func (s *scene) await(t *testing.T, expectations ...expectation) {
 			if err != nil {
 				return err
 			}
-			wrong = append(wrong, e.compare(got)...)
+			for key, value := range got {
+				if value != e.want[key] {
+					wrong = append(wrong, fmt.Sprintf("%s{%s} is %d, want %d", e.expr, key, value, e.want[key]))
+				}
+			}
+			for key, value := range e.want {
+				if _, ok := got[key]; !ok {
+					wrong = append(wrong, fmt.Sprintf("%s{%s} is not there, want %d", e.expr, key, value))
+				}
+			}
 		}
 		if len(wrong) > 0 {
 			return fmt.Errorf("%s", strings.Join(wrong, "\n"))
@@ -128,18 +111,4 @@ type expectation struct {
 	expr   string
 	labels []string
 	want   map[string]int
-}
-
-func (e expectation) compare(got map[string]int) (wrong []string) {
-	for key, value := range got {
-		if value != e.want[key] {
-			wrong = append(wrong, fmt.Sprintf("%s{%s} is %d, want %d", e.expr, key, value, e.want[key]))
-		}
-	}
-	for key, value := range e.want {
-		if _, ok := got[key]; !ok {
-			wrong = append(wrong, fmt.Sprintf("%s{%s} is not there, want %d", e.expr, key, value))
-		}
-	}
-	return wrong
 }

@@ -14,7 +14,7 @@ import (
 // limit of all others, on every route, more often than that limit admits. A limit of the virtual
 // host once took their exception away.
 func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
 
 // TestRandomConversionsDecideAsTheServiceDoes makes files of random descriptors, hosts and routes.
 func TestRandomConversionsDecideAsTheServiceDoes(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 // envoyproxy/ratelimit and to what its configuration was converted to. They may
 // disagree where the documents say so: Sluice's rejected requests consume nothing.
 func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,9 +106,9 @@ func (b *bench) startRelay(ctx context.Context, at place) (*envoy, error) {
 	return b.startEnvoy(ctx, "relay", c, place{listener: at.service, admin: at.health})
 }
 
-// buildService compiles the service from the module that go.mod pins.
-func buildService(ctx context.Context, root, dir string) (string, error) {
-	path := filepath.Join(dir, "ratelimit")
+// buildService compiles the service from the module that go.mod pins, into build/: go links it once.
+func buildService(ctx context.Context, root string) (string, error) {
+	path := filepath.Join(root, "build", "ratelimit")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/envoyproxy/ratelimit/src/service_cmd")
 	cmd.Dir = filepath.Join(root, "bench")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -214,7 +214,7 @@ func (b *bench) bringUp(ctx context.Context, s *setup) error {
 	switch {
 	case s.Service != nil:
 		if b.service == "" {
-			if b.service, err = buildService(ctx, b.root, b.dir); err != nil {
+			if b.service, err = buildService(ctx, b.root); err != nil {
 				return err
 			}
 		}

@@ -25,7 +25,7 @@ func TestBothInOneChain(t *testing.T) {
 	if format == nil {
 		t.Fatal("docs/migration.md has no access log for the comparison")
 	}
-	binary, err := buildService(context.Background(), testenv.Root(t), t.TempDir())
+	binary, err := buildService(context.Background(), testenv.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,19 +16,19 @@ import (
 func TestClusterOfAMesh(t *testing.T) {
 	t.Parallel()
 	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
-	for _, name := range []string{
-		"outbound|9000||sluice-relay.redis.svc.cluster.local",
-		"grpcroute/default/sluice-relay/rule/0",
-	} {
-		e := envoytest.Start(t, envoytest.Options{
-			Plugin: strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, name), 1),
-			Redis:  []string{relay.Addr}, Quiet: true, Workers: 1, Upstream: envoytest.NewUpstream(t, nil).Addr,
-			Edit: func(c *envoyconf.Config) {
-				envoytest.Relayed(c, "redis", relay.Addr)
-				c.Set("static_resources/clusters/redis/load_assignment/cluster_name", name)
-				c.Set("static_resources/clusters/redis/name", name)
-			},
-		})
-		testenv.Wait(t, patience, func() error { return decided(e) })
+	const istio, gateway = "outbound|9000||sluice-relay.redis.svc.cluster.local", "grpcroute/default/sluice-relay/rule/0"
+	of := func(name string) string {
+		return strings.Replace(fmt.Sprintf(plugin, "2s"), `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, name), 1)
+	}
+	e := envoytest.Start(t, envoytest.Options{
+		Plugin: of(istio), Beside: map[string]string{"gateway": of(gateway)},
+		Redis: []string{relay.Addr}, Quiet: true, Workers: 1, Upstream: envoytest.NewUpstream(t, nil).Addr,
+		Edit: func(c *envoyconf.Config) {
+			c.Append("static_resources/clusters", c.HTTP2Cluster(istio, relay.Addr))
+			c.Append("static_resources/clusters", c.HTTP2Cluster(gateway, relay.Addr))
+		},
+	})
+	for _, url := range []string{e.URL, e.Beside["gateway"]} {
+		testenv.Wait(t, patience, func() error { return decidedAt(url) })
 	}
 }

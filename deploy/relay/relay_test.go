@@ -182,11 +182,10 @@ func startPlugin(t *testing.T, plugin string, relays ...string) *envoytest.Envoy
 }
 
 // decided reports whether Redis decides a request.
-func decided(e *envoytest.Envoy) error { return decidedAt(e, "") }
+func decided(e *envoytest.Envoy) error { return decidedAt(e.URL) }
 
-// decidedAt reports whether Redis decides a request for a path.
-func decidedAt(e *envoytest.Envoy, path string) error {
-	resp, err := http.Get(e.URL + path)
+func decidedAt(url string) error {
+	resp, err := http.Get(url)
 	if err != nil {
 		return err
 	}

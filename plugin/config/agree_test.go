@@ -58,7 +58,15 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 				}
 			}
 			for _, list := range lists {
-				checkPlan(t, list)
+				var limits []algo.Limit
+				for _, limit := range list {
+					if limit.Calendar == nil {
+						limits = append(limits, limit.Limit)
+					}
+				}
+				if _, err := algo.NewPlan(limits); err != nil && len(limits) > 0 {
+					t.Errorf("%+v: %v", limits, err)
+				}
 			}
 		}
 	}
@@ -76,22 +84,6 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 	}
 }
 
-func checkPlan(t *testing.T, list []Limit) {
-	t.Helper()
-	var limits []algo.Limit
-	for _, limit := range list {
-		if limit.Calendar == nil {
-			limits = append(limits, limit.Limit)
-		}
-	}
-	if len(limits) == 0 {
-		return
-	}
-	if _, err := algo.NewPlan(limits); err != nil {
-		t.Errorf("%+v: %v", limits, err)
-	}
-}
-
 // TestMutatedExamples changes every value of every valid example in turn and
 // holds that the parser and the schema agree about what comes of it.
 func TestMutatedExamples(t *testing.T) {
@@ -99,7 +91,23 @@ func TestMutatedExamples(t *testing.T) {
 	schema := compileSchema(t)
 	mutants, stride := 0, testenv.Stride()
 	for _, text := range readFiles(t, "testdata/valid/*.json") {
-		for _, root := range oneRuleEach(t, text) {
+		// Small configurations are quick to check: the first has a plain rule and the other fields, each other one of
+		// the rules.
+		var whole map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		if err := decoder.Decode(&whole); err != nil {
+			t.Fatal(err)
+		}
+		all := []any{whole}
+		rules, ok := whole["rules"].([]any)
+		if ok {
+			whole["rules"] = []any{map[string]any{"name": "plain", "exempt": true}}
+		}
+		for _, rule := range rules {
+			all = append(all, map[string]any{"rules": []any{rule}})
+		}
+		for _, root := range all {
 			mutate(root, func(mutant any) { root = mutant }, func() {
 				mutants++
 				if mutants%stride != 0 {
@@ -116,27 +124,6 @@ func TestMutatedExamples(t *testing.T) {
 	if mutants < 5_000 {
 		t.Errorf("only %d mutants", mutants)
 	}
-}
-
-// oneRuleEach splits a configuration into small ones, which are quick to check:
-// the first has a plain rule and the other fields, each other one of the rules.
-func oneRuleEach(t *testing.T, text []byte) []any {
-	t.Helper()
-	var root map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&root); err != nil {
-		t.Fatal(err)
-	}
-	all := []any{root}
-	rules, ok := root["rules"].([]any)
-	if ok {
-		root["rules"] = []any{map[string]any{"name": "plain", "exempt": true}}
-	}
-	for _, rule := range rules {
-		all = append(all, map[string]any{"rules": []any{rule}})
-	}
-	return all
 }
 
 var replacements = []any{
@@ -191,7 +178,14 @@ func TestSchemaDocumentsItself(t *testing.T) {
 		if byDefault, has := node["default"]; has {
 			of, ok = append(of, byDefault), true
 		}
-		checkDescribed(t, node, pointer)
+		fields, _ := node["properties"].(map[string]any)
+		for name, field := range fields {
+			field, isSchema := field.(map[string]any)
+			undescribed := isSchema && field["$ref"] == nil && field["description"] == nil
+			if undescribed && !condition.MatchString(pointer) {
+				t.Errorf("%s/properties/%s has no description", pointer, name)
+			}
+		}
 		if !ok {
 			return
 		}
@@ -214,23 +208,6 @@ func TestSchemaDocumentsItself(t *testing.T) {
 // condition is where a schema tells which fields go together, which needs no
 // description.
 var condition = regexp.MustCompile(`/(if|then|else|not|allOf|anyOf)(/|$)`)
-
-func checkDescribed(t *testing.T, schema map[string]any, pointer string) {
-	t.Helper()
-	fields, _ := schema["properties"].(map[string]any)
-	if condition.MatchString(pointer) {
-		return
-	}
-	for name, field := range fields {
-		field, ok := field.(map[string]any)
-		if !ok || field["$ref"] != nil {
-			continue
-		}
-		if field["description"] == nil {
-			t.Errorf("%s/properties/%s has no description", pointer, name)
-		}
-	}
-}
 
 // walkSchema visits a schema and the schemas in it, whatever keyword they stand
 // under.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"regexp"
@@ -24,44 +25,35 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			examples += loadExamples(t, name, func(text []byte) {
+			page := readFiles(t, name)[name]
+			found := blocks.FindAllSubmatch(page, -1)
+			if strings.Count("\n"+string(page), "\n```json") != len(found) {
+				t.Errorf("%s has a block of JSON without end, or with an info string like none here", name)
+			}
+			examples += len(found)
+			for _, block := range found {
+				kind, part := cmp.Or(string(block[1]), "config"), block[2]
+				if kind == "other" {
+					if !json.Valid(part) {
+						t.Errorf("%s: not JSON:\n%s", name, part)
+					}
+					continue
+				}
+				text, ok := whole(kind, part)
+				if !ok {
+					t.Errorf("%s: what is %q? Say \"other\" for what is no part of a configuration", name, kind)
+					continue
+				}
+				if _, err := Parse(text); err != nil {
+					t.Errorf("%s:\n%s\n%v", name, part, err)
+				}
 				agree(t, schema, text)
-			})
+			}
 		}
 	}
 	if examples < 40 {
 		t.Errorf("only %d examples", examples)
 	}
-}
-
-func loadExamples(t *testing.T, name string, agree func([]byte)) int {
-	t.Helper()
-	page := readFiles(t, name)[name]
-	if strings.Count("\n"+string(page), "\n```json") != len(blocks.FindAll(page, -1)) {
-		t.Errorf("%s has a block of JSON without end, or with an info string like none here", name)
-	}
-	for _, block := range blocks.FindAllSubmatch(page, -1) {
-		kind, part := string(block[1]), block[2]
-		if kind == "other" {
-			if !json.Valid(part) {
-				t.Errorf("%s: not JSON:\n%s", name, part)
-			}
-			continue
-		}
-		if kind == "" {
-			kind = "config"
-		}
-		text, ok := whole(kind, part)
-		if !ok {
-			t.Errorf("%s: what is %q? Say \"other\" for what is no part of a configuration", name, kind)
-			continue
-		}
-		if _, err := Parse(text); err != nil {
-			t.Errorf("%s:\n%s\n%v", name, part, err)
-		}
-		agree(text)
-	}
-	return len(blocks.FindAll(page, -1))
 }
 
 // TestDocumentedErrors holds the messages that the page shows to be those

@@ -38,7 +38,7 @@ func newRedisClock(t *testing.T, target string, at time.Time) *redisClock {
 
 func (c *redisClock) set(at time.Time) { c.micros.Store(at.UnixMicro()) }
 
-// carry brings Redis the commands, with the time in them.
+// carry brings Redis the commands, and tells each script the time.
 func (c *redisClock) carry(server io.Writer, client io.Reader) {
 	decoder, buffer, waiting := redisresp.NewDecoder(redisresp.Limits{}), make([]byte, 64<<10), []byte(nil)
 	for {
@@ -54,7 +54,28 @@ func (c *redisClock) carry(server io.Writer, client io.Reader) {
 				words = append(words, bytes.Clone(it.Reply().Bytes))
 			}
 			waiting = bytes.Clone(waiting[size:])
-			if _, err := server.Write(c.timed(words)); err != nil {
+			c.mu.Lock()
+			switch string(words[0]) {
+			case "EVAL":
+				sum := sha1.Sum(words[1])
+				c.sources[hex.EncodeToString(sum[:])] = words[1]
+			case "EVALSHA":
+				if source := c.sources[string(words[1])]; source != nil {
+					words[0], words[1] = []byte("EVAL"), source
+				}
+			}
+			if string(words[0]) == "EVAL" && bytes.Contains(words[1], []byte(tellTime)) {
+				at := c.micros.Load()
+				told := fmt.Sprintf("local time = {%d, %d}\n", at/1e6, at%1e6)
+				words[1] = bytes.Replace(words[1], []byte(tellTime), []byte(told), 1)
+				c.scripts.Add(1)
+			}
+			timed := redisresp.AppendArray(nil, len(words))
+			for _, word := range words {
+				timed = redisresp.AppendBulk(timed, word)
+			}
+			c.mu.Unlock()
+			if _, err := server.Write(timed); err != nil {
 				return
 			}
 		}
@@ -62,30 +83,4 @@ func (c *redisClock) carry(server io.Writer, client io.Reader) {
 			return
 		}
 	}
-}
-
-// timed is a command, of which a script is told the time.
-func (c *redisClock) timed(words [][]byte) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch string(words[0]) {
-	case "EVAL":
-		sum := sha1.Sum(words[1])
-		c.sources[hex.EncodeToString(sum[:])] = words[1]
-	case "EVALSHA":
-		if source := c.sources[string(words[1])]; source != nil {
-			words[0], words[1] = []byte("EVAL"), source
-		}
-	}
-	if string(words[0]) == "EVAL" && bytes.Contains(words[1], []byte(tellTime)) {
-		at := c.micros.Load()
-		told := fmt.Sprintf("local time = {%d, %d}\n", at/1e6, at%1e6)
-		words[1] = bytes.Replace(words[1], []byte(tellTime), []byte(told), 1)
-		c.scripts.Add(1)
-	}
-	command := redisresp.AppendArray(nil, len(words))
-	for _, word := range words {
-		command = redisresp.AppendBulk(command, word)
-	}
-	return command
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -19,11 +20,7 @@ import (
 // "30m", or 10 minutes.
 func soakTime(t *testing.T) time.Duration {
 	t.Helper()
-	text := os.Getenv("SOAK")
-	if text == "" {
-		return 10 * time.Minute
-	}
-	d, err := time.ParseDuration(text)
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "10m"))
 	testenv.OK(t, err)
 	return d
 }

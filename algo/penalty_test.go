@@ -163,7 +163,14 @@ func TestPenaltyDifferential(t *testing.T) {
 				t.Fatalf("%+v, step %d, %+v:\nLua %+v, %v\nGo  %+v", p, n, step.asked, got, err, step.want)
 			}
 		}
-		comparePenalty(t, c, key, p, s)
+		text, ok := getText(t, c.client.Get(ctx, key))
+		testenv.Same(t, fmt.Sprintf("%+v: that there is a key", p), ok, len(s) > 0)
+		if !ok || len(s) == 0 {
+			continue
+		}
+		testenv.SameList(t, fmt.Sprintf("%+v: the key", p), ReadPenaltyState([]byte(text)), s)
+		expires := milliseconds(c.client.PExpireTime(ctx, key))
+		testenv.Same(t, fmt.Sprintf("%+v: its end", p), expires, ceilDiv(p.ExpiresAtMicros(s), 1000))
 	}
 }
 
@@ -172,24 +179,6 @@ type penaltyStep struct {
 	asked
 	reply *redis.Cmd
 	want  Ruling
-}
-
-// comparePenalty holds what the key says against the state.
-func comparePenalty(t *testing.T, c *termed, key string, p *Penalty, want State) {
-	t.Helper()
-	text, ok := getText(t, c.client.Get(ctx, key))
-	if !ok || len(want) == 0 {
-		if ok != (len(want) > 0) {
-			t.Errorf("%+v: Redis %q, Go %v", p, text, want)
-		}
-		return
-	}
-	if got := ReadPenaltyState([]byte(text)); !slices.Equal(got, want) {
-		t.Errorf("%+v: Redis %v, Go %v", p, got, want)
-	}
-	if got := milliseconds(c.client.PExpireTime(ctx, key)); got != ceilDiv(p.ExpiresAtMicros(want), 1000) {
-		t.Errorf("%+v: expires at %d ms, want %d us", p, got, p.ExpiresAtMicros(want))
-	}
 }
 
 // penaltyVector is one worked example of testdata/penalties.json, which any

@@ -200,14 +200,15 @@ var (
 	nothing = new(string)
 )
 
-// otherKey puts something at a key. A script is called for its text, if it has one.
-type otherKey struct {
-	text string
-	put  func(key string) error
-}
-
-func otherKeys(client *redis.Client) []otherKey {
-	keys := []otherKey{
+// TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
+func TestKeysOfOtherTypes(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t)
+	type other struct {
+		text string // the script is called for it, if there is one
+		put  func(key string) error
+	}
+	others := []other{
 		{put: func(key string) error { return client.RPush(ctx, key, "block").Err() }},
 		{put: func(key string) error { return client.SAdd(ctx, key, "block").Err() }},
 		{put: func(key string) error { return client.HSet(ctx, key, "block", "1").Err() }},
@@ -219,16 +220,9 @@ func otherKeys(client *redis.Client) []otherKey {
 	for _, text := range []string{
 		strings.Repeat("B", 32), strings.Repeat("\xff", 32), strings.Repeat("9", 32), "garbage",
 	} {
-		keys = append(keys, otherKey{text, func(key string) error { return client.Set(ctx, key, text, 0).Err() }})
+		others = append(others, other{text, func(key string) error { return client.Set(ctx, key, text, 0).Err() }})
 	}
-	return keys
-}
-
-// TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
-func TestKeysOfOtherTypes(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t)
-	for i, put := range otherKeys(client) {
+	for i, put := range others {
 		for name, terms := range everyTerms() {
 			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, i))
 			for _, key := range c.terms {

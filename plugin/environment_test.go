@@ -65,43 +65,6 @@ var envRules = []struct {
 	{name: "everyone", fields: `"key": []`, identities: []string{""}},
 }
 
-// envConfig has some of envRules in an order, laid out over many lines.
-func envConfig(order []int) string {
-	var rules []string
-	for _, n := range order {
-		rules = append(rules, fmt.Sprintf(`    {
-      "name": "%s",
-      "match": {"path": {"prefix": "/api"}},
-      %s,
-      "limits": [{"algorithm": "gcra", "limit": 100, "window": "1h"}]
-    }`, envRules[n].name, envRules[n].fields))
-	}
-	return fmt.Sprintf(`{
-  "redis": {
-    "cluster": "redis",
-    "timeout": "50ms",
-    "password_env": "REDIS_PASSWORD",
-    "key_prefix": "shop"
-  },
-  "rules": [
-%s
-  ]
-}`, strings.Join(rules, ",\n"))
-}
-
-// envKeys is the keys, less what follows the identity, of requests by acme and
-// beta to /api/cart.
-func envKeys(order []int) []string {
-	var keys []string
-	for _, n := range order {
-		for _, identity := range envRules[n].identities {
-			keys = append(keys, "shop:{"+envRules[n].name+"|"+identity+"}")
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // A password from the environment, of any length and among other variables,
 // leaves alone what the plugin keeps on its heap: each rule counts each identity
 // under the key that is its own.
@@ -120,7 +83,30 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 				r := w.startRedis("--requirepass", password)
 				for _, order := range orders {
 					w := w.sibling()
-					i := w.load(envConfig(order))
+					var rules, want []string
+					for _, n := range order {
+						rules = append(rules, fmt.Sprintf(`    {
+      "name": "%s",
+      "match": {"path": {"prefix": "/api"}},
+      %s,
+      "limits": [{"algorithm": "gcra", "limit": 100, "window": "1h"}]
+    }`, envRules[n].name, envRules[n].fields))
+						for _, identity := range envRules[n].identities { // of acme and beta
+							want = append(want, "shop:{"+envRules[n].name+"|"+identity+"}")
+						}
+					}
+					slices.Sort(want)
+					i := w.load(fmt.Sprintf(`{
+  "redis": {
+    "cluster": "redis",
+    "timeout": "50ms",
+    "password_env": "REDIS_PASSWORD",
+    "key_prefix": "shop"
+  },
+  "rules": [
+%s
+  ]
+}`, strings.Join(rules, ",\n")))
 					for range 20 {
 						for _, tenant := range []string{"acme", "beta"} {
 							x := i.get("/api/cart/7", "x-tenant", tenant)
@@ -136,7 +122,7 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 						got[i] = key[:strings.Index(key, "}")+1]
 					}
 					slices.Sort(got)
-					if want := envKeys(order); !slices.Equal(got, want) {
+					if !slices.Equal(got, want) {
 						w.t.Errorf("rules %v: keys %q, want %q", order, got, want)
 					}
 					if err := client.FlushAll(w.t.Context()).Err(); err != nil {

@@ -17,25 +17,6 @@ func told(used, maximum, evicted, keys int) string {
 		"evicted_keys:%d\r\ndb0:keys=%d,expires=0\r\n", used, maximum, evicted, keys)
 }
 
-// answerAs answers all that a worker sends as a Redis that says so of itself, and counts how
-// often it was asked for its memory.
-func answerAs(c *wasmhost.Conn, info string) (asked int) {
-	for sent := c.Take(); len(sent) > 0; sent = c.Take() {
-		asked += bytes.Count(sent, []byte("\r\nmemory\r\n"))
-		for command := range bytes.SplitSeq(sent, []byte("\r\n")) {
-			switch string(command) {
-			case "INFO":
-				c.Reply(fmt.Sprintf("$%d\r\n%s\r\n", len(info), info))
-			case "EVAL":
-				c.Reply("+OK\r\n")
-			case "EVALSHA":
-				c.Reply("*5\r\n:1\r\n:9\r\n:0\r\n:0\r\n:0\r\n")
-			}
-		}
-	}
-	return asked
-}
-
 // What a warning says.
 const evicted, full = "has evicted", "of its maxmemory"
 
@@ -110,10 +91,23 @@ func TestVitals(t *testing.T) {
 	})
 }
 
-// answerEach does so on every connection.
+// answerEach answers all that workers send as a Redis that says so of itself, and counts how often it
+// was asked for its memory.
 func answerEach(m *wasmhost.Memory, info string) (asked int) {
 	for _, c := range m.Conns {
-		asked += answerAs(c, info)
+		for sent := c.Take(); len(sent) > 0; sent = c.Take() {
+			asked += bytes.Count(sent, []byte("\r\nmemory\r\n"))
+			for command := range bytes.SplitSeq(sent, []byte("\r\n")) {
+				switch string(command) {
+				case "INFO":
+					c.Reply(fmt.Sprintf("$%d\r\n%s\r\n", len(info), info))
+				case "EVAL":
+					c.Reply("+OK\r\n")
+				case "EVALSHA":
+					c.Reply("*5\r\n:1\r\n:9\r\n:0\r\n:0\r\n:0\r\n")
+				}
+			}
+		}
 	}
 	return asked
 }

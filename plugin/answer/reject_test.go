@@ -224,24 +224,6 @@ var answers = []struct {
 	},
 }
 
-// problemOf is the body that an answer should have.
-func problemOf(r *Rejection, status uint32, detail string, violated []string) string {
-	kind, title := "quota-exceeded", "Too Many Requests"
-	switch {
-	case r.Undecided:
-		kind, title = "temporary-reduced-capacity", "Service Unavailable"
-	case r.Blocked:
-		kind = "abnormal-usage-detected"
-	}
-	body := `{"type":"https://iana.org/assignments/http-problem-types#` + kind + `",` +
-		fmt.Sprintf(`"title":"%s","status":%d,"detail":%q`, title, status, detail)
-	if len(violated) > 0 {
-		names, _ := json.Marshal(violated)
-		body += `,"violated-policies":` + string(names)
-	}
-	return body + "}"
-}
-
 // TestRefuse holds each answer, and the one to the same request by gRPC.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
@@ -251,7 +233,20 @@ func TestRefuse(t *testing.T) {
 		testenv.Same(t, tt.name+": the status", got.Status, tt.status)
 		testenv.Same(t, tt.name+": the status of gRPC", got.GRPCStatus, grpcNone)
 		testenv.SameList(t, tt.name+": the headers", fields(got.Headers), tt.headers)
-		body := cmp.Or(tt.body, problemOf(&tt.r, tt.status, tt.detail, tt.violated))
+		kind, title := "quota-exceeded", "Too Many Requests"
+		switch {
+		case tt.r.Undecided:
+			kind, title = "temporary-reduced-capacity", "Service Unavailable"
+		case tt.r.Blocked:
+			kind = "abnormal-usage-detected"
+		}
+		problem := `{"type":"https://iana.org/assignments/http-problem-types#` + kind + `",` +
+			fmt.Sprintf(`"title":"%s","status":%d,"detail":%q`, title, tt.status, tt.detail)
+		if len(tt.violated) > 0 {
+			names, _ := json.Marshal(tt.violated)
+			problem += `,"violated-policies":` + string(names)
+		}
+		body := cmp.Or(tt.body, problem+"}")
 		testenv.Same(t, tt.name+": the body", got.Body, body)
 
 		tt.r.GRPC = true

@@ -63,6 +63,7 @@ type Redis struct {
 	Client  redis.UniversalClient
 	Config  *config.Config
 	Prefix  string            // of all keys
+	Ahead   time.Duration     // of its clock
 	Explain func(error) error // without secrets
 
 	info map[string]string // nil where INFO is refused
@@ -164,7 +165,9 @@ func diagnose(ctx context.Context, c *console.Console, f *live.Flags, admin stri
 		switch {
 		case err == nil:
 			defer client.Close()
-			(&Redis{Report: report, Client: client, Config: l.Config, Prefix: f.Prefix, Explain: f.Explain}).Look(ctx)
+			(&Redis{
+				Report: report, Client: client, Config: l.Config, Prefix: f.Prefix, Ahead: f.Ahead, Explain: f.Explain,
+			}).Look(ctx)
 		case !typed && asks:
 			report.Add("redis", Warn, "try it from where Envoy runs, or give --redis", "%s; but Envoy's workers ask it", err)
 		default:

@@ -60,14 +60,8 @@ func (s *Redis) server(ctx context.Context) bool {
 }
 
 // clock looks at Redis' time, which decides.
-func (s *Redis) clock(ctx context.Context) {
-	before := time.Now()
-	now, err := s.Client.Time(ctx).Result()
-	if err != nil {
-		s.Add("time", Fail, "give the user +time", "%s", s.Explain(err))
-		return
-	}
-	if away := now.Sub(before.Add(time.Since(before) / 2)).Abs(); away > 5*time.Second {
+func (s *Redis) clock(context.Context) {
+	if away := s.Ahead.Abs(); away > 5*time.Second {
 		s.Add("time", Warn, "run NTP on both: windows go by Redis' clock", "Redis' clock is %s from this machine's",
 			away.Round(time.Second))
 	} else {
@@ -79,24 +73,20 @@ func (s *Redis) clock(ctx context.Context) {
 // rules without terms, and read and write what terms keep.
 func (s *Redis) rights(ctx context.Context) {
 	set, err := rule.Compile(s.Config, nil)
-	if err != nil {
-		s.Add("rules", Fail, "sluice validate says more", "%v", err)
-		return
-	}
+	console.Must(err) // as it was read
 	tag, count := newTag(), 0
 	for _, limits := range set.LimitSets {
 		if len(limits.Limits) == 0 {
 			continue
 		}
-		bare, err := algo.NewPlan(live.LimitsAt(limits, time.Now().UnixMicro()))
-		if err == nil {
-			var keys []string
-			for _, suffix := range limits.KeySuffixes {
-				keys = append(keys, s.key(tag, suffix))
-			}
-			_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, live.Arguments(bare, 1, bare.Each(1)))
-			s.Client.Del(ctx, keys...)
+		bare, err := algo.NewPlan(live.LimitsAt(limits, time.Now().Add(s.Ahead).UnixMicro()))
+		console.Must(err)
+		var keys []string
+		for _, suffix := range limits.KeySuffixes {
+			keys = append(keys, s.key(tag, suffix))
 		}
+		_, err = decide(ctx, s.Client, bare, bare.Script().Source, keys, live.Arguments(bare, 1, bare.Each(1)))
+		s.Client.Del(ctx, keys...)
 		if err != nil {
 			s.Add("rules", Fail, s.remedy(err), "the script of limit %q: %s", limits.Limits[0].Name, s.Explain(err))
 			return

@@ -176,13 +176,11 @@ func (r *Rule) describe(c *config.Rule, a *rule.Applied, prefix string) {
 			brought.Units, brought.Burst, brought.Ceiling = size.Units, size.Burst, size.Ceiling
 			l.Limit, l.Capacity, l.Ceiling = size.Units, brought.Room(), size.Ceiling
 		}
-		if a.Values != nil {
-			values, applies := a.Limits.ValuesOf(a.Values, i)
-			if !applies {
-				continue
-			}
-			l.Per = string(values)
+		values, applies := a.Limits.ValuesOf(a.Values, i)
+		if !applies {
+			continue
 		}
+		l.Per = string(values)
 		if prefix != "" {
 			l.Key = string(redis.AppendKey(nil, prefix, a.Tag, a.Limits.KeySuffixes[i])) + l.Per
 		}
@@ -256,25 +254,19 @@ func Headers(cfg *config.Config, rules []Rule, atMicros int64) [][2]string {
 			continue
 		}
 		a, set := r.Applied, r.Applied.Limits
-		sizes, costs, applies := slices.Clone(a.Sizes), slices.Clone(a.Costs), slices.Repeat([]bool{true}, len(a.Costs))
-		for i := range costs {
-			if set.Calendars != nil && set.Calendars[i] != nil {
-				sizes[i].Bounds = set.Calendars[i].Around(atMicros)
-			}
-			if a.Values != nil {
-				_, applies[i] = set.ValuesOf(a.Values, i)
-			}
-			if !applies[i] {
-				costs[i] = 0
+		sizes, decisions := slices.Clone(a.Sizes), make([]algo.Decision, len(a.Costs))
+		for i, windows := range set.Calendars {
+			if windows != nil {
+				sizes[i].Bounds = windows.Around(atMicros)
 			}
 		}
-		plan, decisions := set.Plan.At(new(algo.Plan), sizes), make([]algo.Decision, len(costs))
-		if !plan.DecideAs(1, make([]algo.State, len(costs)), atMicros, costs, decisions) {
+		plan := set.Plan.At(new(algo.Plan), sizes)
+		if !plan.DecideAs(1, make([]algo.State, len(decisions)), atMicros, a.Costs, decisions) {
 			return nil
 		}
 		plan.Resolve(decisions)
 		for i := range decisions {
-			if !applies[i] || decisions[i].Hidden {
+			if _, applies := set.ValuesOf(a.Values, i); !applies || decisions[i].Hidden {
 				continue
 			}
 			limit := answer.Limit{Label: &set.Labels[i], Decision: decisions[i]}

@@ -46,7 +46,7 @@ func TestReadCalendar(t *testing.T) {
 	if reset := got.WindowEnds.Sub(now).Microseconds() - got.ResetMicros; reset < 0 || reset > 60e6 {
 		t.Errorf("the reset is in %d us, at the end of the window it is not", got.ResetMicros)
 	}
-	client.ahead = -10 * 365 * 24 * time.Hour
+	client.Ahead = -10 * 365 * 24 * time.Hour
 	if _, err = client.read(ctx, id); err == nil || !strings.HasPrefix(err.Error(), "the time in Redis is ") {
 		t.Errorf("with the windows of another time: %v", err)
 	}

@@ -170,12 +170,12 @@ func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limite
 		client.Close()
 		return nil, console.Redis(f.Explain(err))
 	}
-	f.ahead = time.Until(now)
+	f.Ahead = time.Until(now)
 	return client, nil
 }
 
 // nowMicros is the time of Redis, which may be far from this machine's.
-func (f *Flags) nowMicros() int64 { return time.Now().Add(f.ahead).UnixMicro() }
+func (f *Flags) nowMicros() int64 { return time.Now().Add(f.Ahead).UnixMicro() }
 
 // silent are signs that the server said nothing that makes sense.
 var silent = []string{"EOF", "connection reset", "deadline exceeded", "i/o timeout", "TLS handshake"}

@@ -44,9 +44,7 @@ func (id *Identity) choose(tier string, req *explain.Request) error {
 	alone := *id.Rule // in a configuration of its own, where it applies to everything
 	alone.Match, alone.Mode = config.Match{}, config.Enforce
 	set, err := rule.Compile(&config.Config{Rules: []config.Rule{alone}}, nil)
-	if err != nil {
-		return err
-	}
+	console.Must(err)
 	tiers := id.Rule.Tiers
 	id.Sets = nil
 	if tiers == nil {
@@ -104,10 +102,7 @@ func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
 		switch r := &cfg.Rules[i]; {
 		case r.Exempt:
 		case r.Name == name:
-			t, err := tagger(r, cfg.HashSecret)
-			if err != nil {
-				return nil, err
-			}
+			t := tagger(r, cfg.HashSecret)
 			t.Any = &Identity{Rule: r}
 			return t, t.Any.choose("", nil)
 		default:
@@ -118,12 +113,13 @@ func NewTagger(cfg *config.Config, name string) (*Tagger, error) {
 }
 
 // tagger prepares a rule for its tags alone, which neither its limits nor its tiers change.
-func tagger(r *config.Rule, hashSecret string) (*Tagger, error) {
+func tagger(r *config.Rule, hashSecret string) *Tagger {
 	only := explain.Probe(config.Rule{Name: r.Name, Key: r.Key})
 	only.HashSecret = hashSecret
 	set, err := rule.Compile(only, nil)
+	console.Must(err) // as it was read
 	makes := fmt.Sprintf("identity of rule %q", r.Name)
-	return &Tagger{Rule: r, makes: makes, prefix: rule.TagPrefix(r.Name), set: set}, err
+	return &Tagger{Rule: r, makes: makes, prefix: rule.TagPrefix(r.Name), set: set}
 }
 
 // Tag is the tag of the identity that values make, good until the next call, and a request that has them.

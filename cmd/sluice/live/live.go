@@ -44,10 +44,11 @@ type Flags struct {
 	TLS         bool
 	Timeout     time.Duration
 	PasswordEnv string
-	Prefix      string // of all keys, once it is connected
+	// Prefix is that of all keys, and Ahead is how far Redis' clock is, once it is connected.
+	Prefix string
+	Ahead  time.Duration
 
-	ahead          time.Duration // of Redis' clock, once it is connected
-	ca, serverName string        // "": the system's authorities, the address' host
+	ca, serverName string // "": the system's authorities, the address' host
 	user, password string
 	step           int64         // keys in a step of SCAN
 	pause          time.Duration // between its steps

@@ -126,10 +126,7 @@ func (id *Identity) valuesOf(set *rule.LimitSet, limit int) (values string, know
 		}
 		given = append(given, id.Per[at])
 	}
-	t, err := tagger(&config.Rule{Name: "per", Key: per}, "")
-	if err != nil {
-		return "", true, err
-	}
+	t := tagger(&config.Rule{Name: "per", Key: per}, "")
 	t.makes = "part of an identity"
 	tag, _, err := t.Tag(given)
 	_, values, _ = strings.Cut(string(tag), "|")

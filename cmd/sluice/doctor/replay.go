@@ -89,9 +89,9 @@ type player struct {
 	check, takeOff string     // the scripts on the vector's clock
 }
 
-// play makes the plan, its keys and its scripts, and compares every step. Keys that would have expired by the
-// vector's clock may stay: the scripts take no notice of what is over.
-func (p *player) play(ctx context.Context) (err error) {
+// play makes the plan, its keys and its scripts, which all vectors have, and compares every step. Keys that would
+// have expired by the vector's clock may stay: the scripts take no notice of what is over.
+func (p *player) play(ctx context.Context) error {
 	var limits []algo.Limit
 	for _, l := range p.v.Limits {
 		algorithm, _ := algo.ParseAlgorithm(l.Algorithm)
@@ -107,9 +107,9 @@ func (p *player) play(ctx context.Context) (err error) {
 			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
 		})
 	}
-	if p.plan, err = algo.NewPlan(limits); err != nil {
-		return err
-	}
+	var err error
+	p.plan, err = algo.NewPlan(limits)
+	console.Must(err)
 	for i := range limits {
 		key := p.key(p.tag, limits[i].KeySuffix())
 		if slices.Contains(p.keys, key) {
@@ -117,12 +117,10 @@ func (p *player) play(ctx context.Context) (err error) {
 		}
 		p.keys = append(p.keys, key)
 	}
-	if p.check, err = algo.OnClock(p.plan.Script().Source); err != nil {
-		return err
-	}
-	if p.takeOff, err = algo.OnClock(p.plan.RefundScript().Source); err != nil {
-		return err
-	}
+	p.check, err = algo.OnClock(p.plan.Script().Source)
+	console.Must(err)
+	p.takeOff, err = algo.OnClock(p.plan.RefundScript().Source)
+	console.Must(err)
 	for n := range p.v.Steps {
 		if err := p.step(ctx, n, &p.v.Steps[n]); err != nil {
 			return fmt.Errorf("step %d: %w", n, err)
@@ -141,10 +139,7 @@ func (p *player) step(ctx context.Context, n int, s *vectors.Step) error {
 	for i, brought := range s.Sizes {
 		sizes[i].Units, sizes[i].Burst = brought.Limit, brought.Burst
 	}
-	plan, ok := p.plan.Sized(new(algo.Plan), sizes)
-	if !ok {
-		return errors.New("sizes out of bounds")
-	}
+	plan, _ := p.plan.Sized(new(algo.Plan), sizes) // none is out of bounds
 	if of, costs := p.v.Settled(s); of >= 0 {
 		args := live.Values(plan.RefundArgs(int64(of), algo.Over{}, costs))
 		args = append(args, now/1e6, now%1e6, epoch+p.v.Steps[of].At)

@@ -137,9 +137,7 @@ func (s *session) state(ctx context.Context, id *Identity) (*IdentityState, erro
 		id.setting = found.Value
 		if v := override.Parse(found.Value); v.Kind == override.Tier && slices.Contains(id.Tiers(), v.Rest) {
 			id.Costs, id.Sizes = nil, nil
-			if err := id.choose(v.Rest, nil); err != nil {
-				return nil, err
-			}
+			console.Must(id.choose(v.Rest, nil))
 		}
 	}
 	all, err := s.read(ctx, id)

@@ -129,15 +129,10 @@ func (s *session) overrides(ctx context.Context, name string) (all []Overridden,
 	if name != "" {
 		begin += rule.TagPrefix(name)
 	}
-	var names []string
-	if err := s.eachKey(ctx, escapeGlob(begin)+"*}"+algo.OverrideSuffix, func(some []string) error {
-		names = append(names, some...)
-		return nil
-	}); err != nil {
+	names, err := s.keys(ctx, escapeGlob(begin)+"*}"+algo.OverrideSuffix)
+	if err != nil {
 		return nil, err
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
 	found, err := s.overridesAt(ctx, names)
 	for i, o := range found {
 		if o == nil {
@@ -202,6 +197,16 @@ func (s *session) eachKey(ctx context.Context, pattern string, f func(names []st
 		defer one.Unlock()
 		return walk(node)
 	})
+}
+
+// keys are those that match a pattern, in order.
+func (s *session) keys(ctx context.Context, pattern string) (all []string, err error) {
+	err = s.eachKey(ctx, pattern, func(names []string) error {
+		all = append(all, names...)
+		return nil
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
 }
 
 // compare orders by the share of the capacity that is used, then by how long it

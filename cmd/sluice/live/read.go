@@ -72,20 +72,14 @@ func (s *session) counters(ctx context.Context, id *Identity, set *rule.LimitSet
 		case known && values != "":
 			all = append(all, counter{i, values})
 		case !known:
-			var found []string
 			begin := s.key(id.Tag, set.KeySuffixes[i])
-			if err := s.eachKey(ctx, escapeGlob(begin)+"*", func(keys []string) error {
-				for _, key := range keys {
-					found = append(found, strings.TrimPrefix(key, begin))
-				}
-				return nil
-			}); err != nil {
+			names, err := s.keys(ctx, escapeGlob(begin)+"*")
+			if err != nil {
 				return nil, err
 			}
 			id.Scanned = true
-			slices.Sort(found)
-			for _, values := range slices.Compact(found) {
-				all = append(all, counter{i, values})
+			for _, name := range names {
+				all = append(all, counter{i, strings.TrimPrefix(name, begin)})
 			}
 		}
 	}

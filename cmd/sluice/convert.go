@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -10,12 +9,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/convert"
 )
-
-// conversion is the output of -o json.
-type conversion struct {
-	Configuration json.RawMessage      `json:"configuration"`
-	Differences   []convert.Difference `json:"differences"`
-}
 
 func convertCommand(c *console.Console) *cobra.Command {
 	var rateLimit, envoy, gateway, local, out string
@@ -82,7 +75,7 @@ some case, "note" is worth a look.`,
 			c.Warn("wrote %s\n", out)
 		}
 		if c.JSON() {
-			err = c.Print(conversion{result.JSON, append([]convert.Difference{}, result.Differences...)})
+			err = c.Print(result)
 		} else if out == "" {
 			_, err = c.Out.Write(result.JSON)
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// Result is a configuration and how it differs from what it was made of.
+// Result is a configuration and how it differs from what it was made of, as -o json prints them.
 type Result struct {
-	JSON        []byte
-	Differences []Difference
+	JSON        json.RawMessage `json:"configuration"`
+	Differences []Difference    `json:"differences"`
 }
 
 // converter collects the rules and the differences.
@@ -218,7 +218,8 @@ func (c *converter) unread(n node, harmless ...string) {
 
 // differences are what was reported, with the rules that it is about, grouped by these: the worst
 // group first, and in it the worst difference.
-func (c *converter) differences() (all []Difference) {
+func (c *converter) differences() []Difference {
+	all := []Difference{}
 	for _, d := range c.reports {
 		d.whole = d.At == "" || d.from.under(c.whole)
 		about := func(n node) bool { return d.At != "" && (n.under(d.from) || d.from.under(n)) }

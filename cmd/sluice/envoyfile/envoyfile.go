@@ -96,8 +96,8 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 			seen := map[string]int{}
 			for key := range yamltree.Fields(n) {
 				if first := seen[key.Value]; first > 0 && key.Value != "<<" {
-					l.all = append(l.all, Finding{"keys", true, key.Line, "", fmt.Sprintf("%q stands here for the "+
-						"second time, after line %d: Envoy takes the last alone (want them merged into one)", key.Value, first)})
+					l.note("keys", true, key, "%q stands here for the second time, after line %d: Envoy takes the last alone "+
+						"(want them merged into one)", key.Value, first)
 				}
 				seen[key.Value] = key.Line
 			}
@@ -253,18 +253,17 @@ func (l *Limiter) checkGiven(field, name string) {
 	for _, n := range slices.Concat(yamltree.List(env, "host_env_keys"), yamltree.List(owner, "env", "hostKeys")) {
 		given = append(given, n.Value)
 	}
-	plugin, extension := []string{"spec", "vmConfig", "env"}, []string{"spec", "wasm", "vmConfig", "env"} // Istio's
-	for _, n := range slices.Concat(yamltree.List(owner, plugin...), yamltree.List(owner, extension...)) {
-		given = append(given, yamltree.Text(n, "name"))
-	}
 	want := "environment_variables: {host_env_keys: [" + name + "]} in vm_config"
-	switch {
-	case yamltree.Get(owner, "spec", "wasm") != nil:
-		want = "{name: " + name + ", valueFrom: HOST} in " + strings.Join(extension, ".")
-	case yamltree.Get(owner, "spec") != nil:
-		want = "{name: " + name + ", valueFrom: HOST} in " + strings.Join(plugin, ".")
-	case yamltree.Get(owner, "vm_config") == nil: // Envoy Gateway
+	if yamltree.Get(owner, "vm_config") == nil { // Envoy Gateway
 		want = "env: {hostKeys: [" + name + "]}"
+	}
+	for _, spec := range []string{"spec", "spec.wasm"} { // Istio's WasmPlugin and TrafficExtension
+		if plugin := yamltree.Get(owner, strings.Split(spec, ".")...); plugin != nil {
+			want = "{name: " + name + ", valueFrom: HOST} in " + spec + ".vmConfig.env"
+			for _, n := range yamltree.List(plugin, "vmConfig", "env") {
+				given = append(given, yamltree.Text(n, "name"))
+			}
+		}
 	}
 	if !slices.Contains(given, name) {
 		l.wrong("password_env", field, "the plugin is not given the environment variable %q (want %s)", name, want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 
@@ -10,13 +11,6 @@ import (
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
 	"github.com/sluiceproxy/sluice/cmd/sluice/render"
 )
-
-// rendered is the output of -o json.
-type rendered struct {
-	File  string   `json:"file,omitempty"` // written there, else Text has it
-	Text  string   `json:"text,omitempty"`
-	Notes []string `json:"notes"`
-}
 
 // rendering is one of the render commands with its flags.
 type rendering struct {
@@ -106,22 +100,19 @@ func (r *rendering) write(c *console.Console) error {
 		if err == nil && len(before) > 0 && !strings.HasPrefix(string(before), ours) {
 			return console.Usage("%s is there and was not written by sluice render (want another name, or remove it)", r.out)
 		}
-		if err := c.Write(r.out, result.YAML); err != nil {
+		if err := c.Write(r.out, []byte(result.Text)); err != nil {
 			return err
 		}
+		result.File, result.Text = r.out, ""
 	}
 	if c.JSON() {
-		text := rendered{File: r.out, Notes: append([]string{}, result.Notes...)}
-		if r.out == "" {
-			text.Text = string(result.YAML)
-		}
-		return c.Print(text)
+		return c.Print(result)
 	}
 	for _, note := range result.Notes {
 		c.Warn("note: %s\n", note)
 	}
 	if r.out == "" {
-		_, err := c.Out.Write(result.YAML)
+		_, err := io.WriteString(c.Out, result.Text)
 		return err
 	}
 	c.Warn("wrote %s\n", r.out)

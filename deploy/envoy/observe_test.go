@@ -103,7 +103,7 @@ func TestMonitoringRendered(t *testing.T) {
 			o.Listen, o.Admin = fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", admin)
 			rendered, err := render.Envoy(&o)
 			testenv.OK(t, err)
-			launch(t, 2, write(t, rendered.YAML), nil, port, admin).data(c.without).ExpectLabels("per-key", "an-hour")
+			launch(t, 2, write(t, []byte(rendered.Text)), nil, port, admin).data(c.without).ExpectLabels("per-key", "an-hour")
 		})
 	}
 }

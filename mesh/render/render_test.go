@@ -58,7 +58,7 @@ func TestRelay(t *testing.T) {
 				}
 				alone, err := render.Relay(&o)
 				testenv.OK(t, err)
-				want := parse(t, string(alone.YAML))
+				want := parse(t, alone.Text)
 				envoytest.Plain(want)
 				want.Set(auth, map[string]any{"filename": "/etc/sluice/redis/password"})
 				want.Set("static_resources/listeners/drain/address/socket_address/address", "0.0.0.0")

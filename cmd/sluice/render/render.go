@@ -40,10 +40,11 @@ type Options struct {
 	Allow                 []string // of a relay: who may ask
 }
 
-// Result is a file, and what its user has to know.
+// Result is a file, and what its user has to know, as -o json prints them.
 type Result struct {
-	YAML  []byte
-	Notes []string
+	File  string   `json:"file,omitempty"` // written there, else Text has it
+	Text  string   `json:"text,omitempty"`
+	Notes []string `json:"notes"`
 }
 
 // address is a "host:port" of the options, apart.
@@ -150,7 +151,7 @@ func Relay(o *Options) (Result, error) {
 	}
 	t.About = "# Written by \"sluice render relay\", from deploy/relay/relay.yaml.\n" + t.About
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: []string{note}}, err
+	return Result{Text: string(out), Notes: []string{note}}, err
 }
 
 // clearComments drops what the shipped file says about a key.
@@ -223,7 +224,7 @@ func Envoy(o *Options) (Result, error) {
 	t.Root.HeadComment, t.Root.Content[0].HeadComment = "", ""
 	t.About = "# Written by \"sluice render envoy\", from deploy/envoy/" + envoyFile(o) + "."
 	out, err := yamltree.Write(t)
-	return Result{YAML: out, Notes: notes}, err
+	return Result{Text: string(out), Notes: notes}, err
 }
 
 var lineEnd = regexp.MustCompile(`[ \r]*\n`)
@@ -302,7 +303,7 @@ func (o *Options) takeCredentials(redis *config.Redis) (notes []string) {
 	case o.PasswordEnv != "":
 		return []string{inEnvironment + o.PasswordEnv}
 	}
-	return nil
+	return []string{}
 }
 
 // connect names the Envoy cluster of Redis in the plugin's configuration, and the credentials, unless redis_proxy

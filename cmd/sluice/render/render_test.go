@@ -108,12 +108,12 @@ func TestFiles(t *testing.T) {
 			result, err := c.run(with(c.plugin, c.options))
 			testenv.OK(t, err)
 			for _, want := range c.contains {
-				if !strings.Contains(string(result.YAML), want) {
+				if !strings.Contains(result.Text, want) {
 					t.Errorf("the file lacks %s", want)
 				}
 			}
 			for _, unwanted := range c.lacks {
-				if strings.Contains(string(result.YAML), unwanted) {
+				if strings.Contains(result.Text, unwanted) {
 					t.Errorf("the file has %s", unwanted)
 				}
 			}
@@ -121,11 +121,11 @@ func TestFiles(t *testing.T) {
 			if !strings.HasPrefix(notes, c.notes) || (c.notes == "") != (notes == "") {
 				t.Errorf("notes %q, want %q", notes, c.notes)
 			}
-			if found, _, err := find.Configurations("a.yaml", result.YAML); err != nil || len(found) == 0 {
+			if found, _, err := find.Configurations("a.yaml", []byte(result.Text)); err != nil || len(found) == 0 {
 				t.Errorf("%d configurations of the plugin are in it: %v", len(found), err)
 			}
 			if t.Failed() {
-				t.Logf("%s", result.YAML)
+				t.Logf("%s", result.Text)
 			}
 		})
 	}

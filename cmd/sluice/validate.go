@@ -30,19 +30,14 @@ type (
 		OtherPlugins   []string       `json:"other_plugins,omitempty"`
 	}
 	configReport struct {
-		Line     int             `json:"line"`
-		In       string          `json:"in"`
-		Role     string          `json:"role,omitempty"` // absent if there are mistakes
-		Rules    int             `json:"rules"`
-		Shadow   bool            `json:"shadow,omitempty"` // the top-level mode: no rule rejects
-		Mistakes []mistakeReport `json:"mistakes"`
-		Warnings []mistakeReport `json:"warnings,omitempty"`
-		Notes    []mistakeReport `json:"notes,omitempty"` // what the log says about it at load
-	}
-	mistakeReport struct {
-		Line    int    `json:"line"`
-		Path    string `json:"path"`
-		Problem string `json:"problem"`
+		Line     int            `json:"line"`
+		In       string         `json:"in"`
+		Role     string         `json:"role,omitempty"` // absent if there are mistakes
+		Rules    int            `json:"rules"`
+		Shadow   bool           `json:"shadow,omitempty"` // the top-level mode: no rule rejects
+		Mistakes []find.Mistake `json:"mistakes"`
+		Warnings []find.Mistake `json:"warnings,omitempty"`
+		Notes    []find.Mistake `json:"notes,omitempty"` // what the log says about it at load
 	}
 )
 
@@ -136,7 +131,7 @@ func validate(c *console.Console, name string, ifPresent bool) (fileReport, erro
 func checkAll(found []find.Found) (all []configReport) {
 	for i := range found {
 		f := &found[i]
-		report := configReport{Line: f.Line, In: f.In, Mistakes: []mistakeReport{}}
+		report := configReport{Line: f.Line, In: f.In, Mistakes: []find.Mistake{}}
 		if f.Bridge {
 			report.Role = "bridge"
 			all = append(all, report)
@@ -153,7 +148,7 @@ func checkAll(found []find.Found) (all []configReport) {
 				if f.Error {
 					list = &report.Mistakes
 				}
-				*list = append(*list, mistakeReport{f.Line, f.Path, f.Problem})
+				*list = append(*list, f.Mistake)
 			}
 		}
 		all = append(all, report)
@@ -162,9 +157,9 @@ func checkAll(found []find.Found) (all []configReport) {
 }
 
 // located finds the lines of mistakes.
-func located(f *find.Found, mistakes []config.Mistake) (all []mistakeReport) {
+func located(f *find.Found, mistakes []config.Mistake) (all []find.Mistake) {
 	for _, m := range mistakes {
-		all = append(all, mistakeReport{f.LineOf(m.Path), m.Path, m.Problem})
+		all = append(all, f.Mistake(m.Path, m.Problem))
 	}
 	return all
 }
@@ -188,21 +183,13 @@ func (r *fileReport) print(out *console.Console) {
 			out.Say("%s:%d: ok, %s: %s\n", r.File, c.Line, c.In, said)
 		}
 		for _, m := range c.Mistakes {
-			out.Say("%s:%d: %s\n", r.File, m.Line, m.text())
+			out.Say("%s:%d: %s\n", r.File, m.Line, m)
 		}
 		for _, w := range c.Warnings {
-			out.Say("%s:%d: warning: %s\n", r.File, w.Line, w.text())
+			out.Say("%s:%d: warning: %s\n", r.File, w.Line, w)
 		}
 		for _, n := range c.Notes {
 			out.Say("%s:%d: note: %s\n", r.File, n.Line, n.Problem)
 		}
 	}
-}
-
-// text is the text of a mistake, with its path if it has one.
-func (m *mistakeReport) text() string {
-	if m.Path == "" {
-		return m.Problem
-	}
-	return m.Path + ": " + m.Problem
 }

@@ -55,10 +55,10 @@ func admit(object []byte) (mistakes, warnings []string) {
 	}
 	for _, c := range checkAll(found) {
 		for _, m := range c.Mistakes {
-			mistakes = append(mistakes, shown.Cell(m.text()))
+			mistakes = append(mistakes, shown.Cell(m.String()))
 		}
 		for _, w := range c.Warnings {
-			warnings = append(warnings, shown.Cell(w.text()))
+			warnings = append(warnings, shown.Cell(w.String()))
 		}
 	}
 	return mistakes, warnings

@@ -32,10 +32,7 @@ type Finding struct {
 	Subject string
 	// Error says that some rule cannot work so. Otherwise it is a warning: it may be meant.
 	Error bool
-	Line  int    // in the file
-	Path  string // of the value in the plugin's configuration; "" where it is outside
-	// Problem says what is wrong and, in parentheses, what would be right.
-	Problem string
+	find.Mistake
 }
 
 // Limiter is a configuration of the limiter in a file, and what the file says around it.
@@ -87,9 +84,8 @@ func Findings(found *find.Found, cfg *config.Config) []Finding {
 		}
 	}
 	if cfg.Redis != nil && cfg.Redis.Password != "" {
-		const path = "redis.password"
-		l.all = append(l.all, Finding{"password", false, found.LineOf(path), path, "whoever reads this file or Envoy's " +
-			"/config_dump has the password (want password_env)"})
+		l.all = append(l.all, Finding{"password", false, found.Mistake("redis.password", "whoever reads this file or "+
+			"Envoy's /config_dump has the password (want password_env)")})
 	}
 	for _, d := range l.around.documents { // keys that stand twice in one object
 		for _, n := range yamltree.Objects(d) {
@@ -131,12 +127,12 @@ func among(found *find.Found, chain *yaml.Node) (filters []*yaml.Node, place int
 
 // wrong reports an error at a value of the plugin's configuration.
 func (l *Limiter) wrong(subject, path, problem string, args ...any) {
-	l.all = append(l.all, Finding{subject, true, l.found.LineOf(path), path, fmt.Sprintf(problem, args...)})
+	l.all = append(l.all, Finding{subject, true, l.found.Mistake(path, fmt.Sprintf(problem, args...))})
 }
 
 // note reports an error or a warning about a value of the file.
 func (l *Limiter) note(subject string, isError bool, at *yaml.Node, problem string, args ...any) {
-	l.all = append(l.all, Finding{subject, isError, at.Line, "", fmt.Sprintf(problem, args...)})
+	l.all = append(l.all, Finding{subject, isError, find.Mistake{Line: at.Line, Problem: fmt.Sprintf(problem, args...)}})
 }
 
 // surroundings are the parts of a file that the plugin needs.

@@ -42,6 +42,25 @@ type Found struct {
 	folded bool       // lines of root say nothing about the file
 }
 
+// Mistake is one thing that is wrong in a file.
+type Mistake struct {
+	Line int    `json:"line"` // in the file
+	Path string `json:"path"` // of the value in the plugin's configuration; "" where it is outside
+	// Problem says what is wrong and, in parentheses, what would be right.
+	Problem string `json:"problem"`
+}
+
+// Mistake is a mistake of the configuration, with its line.
+func (f *Found) Mistake(path, problem string) Mistake { return Mistake{f.LineOf(path), path, problem} }
+
+// String is the mistake without its line.
+func (m Mistake) String() string {
+	if m.Path == "" {
+		return m.Problem
+	}
+	return m.Path + ": " + m.Problem
+}
+
 // Configurations finds the configurations in a file, in their order; others are the names of Wasm
 // plugins that are not Sluice. The error
 // says that the file is neither YAML nor JSON. The name's extension tells a broken

@@ -338,8 +338,6 @@ func (s scope) readLease(d *draftLimit, several bool) {
 		why = "the rule has overrides, which a worker would not hear of while it spends its units"
 	case s.rule.Penalty != nil:
 		why = "the rule has a penalty, which a worker would not hear of while it spends its units"
-	case s.rule.Mode != Enforce:
-		why = `the rule's mode is not "enforce"`
 	default:
 		if err := d.Leasable(); err != nil {
 			why = err.Error()

@@ -125,11 +125,14 @@ func (c *Config) read(o object) {
 	}
 	for i := range c.Rules {
 		rule := &c.Rules[i]
-		if c.Mode != Shadow || rule.Exempt || rule.Mode != Enforce {
+		if c.Mode == Shadow && rule.Mode == Enforce && !rule.Exempt {
+			rule.Mode = Shadow
+		}
+		if rule.Mode == Enforce {
 			continue
 		}
-		// No client is told of its rejections, so its penalty and its leases are not in force.
-		rule.Mode, rule.Penalty = Shadow, nil
+		// No client is told of its rejections, so its penalty and its leases wait.
+		rule.Penalty = nil
 		for l := range rule.everyLimit {
 			l.Lease, l.LeaseMicros = nil, 0
 		}

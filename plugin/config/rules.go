@@ -35,13 +35,10 @@ func readRule(o object) *Rule {
 	}
 	if o.has("penalty") {
 		penalty := o.object("penalty")
-		p := &algo.Penalty{After: penalty.number("after"), WithinMicros: penalty.number("within")}
+		rule.Penalty = &algo.Penalty{After: penalty.number("after"), WithinMicros: penalty.number("within")}
 		for _, element := range penalty.list("for") {
 			micros, _ := element.readDuration(algo.MinWindowMicros, algo.MaxWindowMicros, "")
-			p.ForMicros = append(p.ForMicros, micros)
-		}
-		if rule.Mode == Enforce { // elsewhere it waits: nobody is told of a rejection
-			rule.Penalty = p
+			rule.Penalty.ForMicros = append(rule.Penalty.ForMicros, micros)
 		}
 	}
 	s := scope{rule: rule, rulePath: o.path}

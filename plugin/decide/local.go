@@ -135,9 +135,10 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 	r.Allowed = true
 	guarantee, lends, wait := c.Limits.Guarantee, false, int64(algo.Never)
 	charged, chargedMicros := 0, now.UnixMicros // how many parts, the first ones, and when
-	for n := range c.Limits.Parts {
+	debt := false                               // looks at what the pool that has rejected may owe
+	for n := 0; n < len(c.Limits.Parts); n++ {
 		p := &e.entries[c.Limits.ID][n]
-		if lends && p.indebted != nil {
+		if (lends || debt) && p.indebted != nil {
 			p = p.indebted
 		}
 		if len(p.Limits) > 0 && (p.Limits[0] < from || p.Limits[0] >= to) {
@@ -166,6 +167,10 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 		if said, err = e.store.Decide(plan, name, now.UnixMicros, costs, decisions, how); err != nil {
 			break
 		}
+		if debt { // when the guarantee has room again, there may be none for what it admits
+			wait, debt = algo.LongerWait(wait, decisions[slices.Index(p.Limits, c.Limits.Pool)].RetryAfterMicros), false
+			continue
+		}
 		for n, i := range p.Limits {
 			c.Decisions[i] = decisions[n]
 		}
@@ -180,6 +185,8 @@ func (e *embedded) decideList(c *Check, from, to int, alone bool, now Time) (r a
 		r, now.UnixMicros = said, said.AtMicros
 		if r.Allowed {
 			charged, chargedMicros = n+1, said.AtMicros
+		} else if debt = p.indebted != nil && wait != algo.Never; debt {
+			n--
 		}
 	}
 	if r.Allowed && err == nil {

@@ -22,7 +22,7 @@ type budget struct {
 var budgets = []budget{
 	{dir: "plugin", lines: 15300, files: 16},
 	{dir: "plugin/config", lines: 2845, files: 15},
-	{dir: "plugin/decide", lines: 2885, files: 24},
+	{dir: "plugin/decide", lines: 2888, files: 24},
 	{dir: "plugin/redis", lines: 2200, files: 17},
 	{dir: "cmd/sluice", lines: 10630},
 	{dir: "cmd/demo", lines: 150},

@@ -15,7 +15,6 @@ import (
 type server struct {
 	RedisReport // what is counted on the way
 	twin        *twinredis.Server
-	nanos       []int64 // by rule.LimitSet.ID: of Redis' core for a check that is admitted
 
 	freeNanos   []int64 // by shard: when its core has done what it was sent
 	readBy      []int64 // by shard: the last arrival it has read from
@@ -33,7 +32,7 @@ func (s *server) run(words [][]byte, nowMicros int64) (doneMicros int64) {
 	}
 	nanos := int64(0) // of what gives slots back: it is in the check's
 	if set, known := s.twin.SetOf(words); set != nil {
-		nanos = s.nanos[set.ID]
+		nanos = checkNanos(set.Plan.Limits())
 	} else if !known { // the breaker's probe
 		nanos = callNanos
 	}

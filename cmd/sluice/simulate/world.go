@@ -95,9 +95,6 @@ func Run(cfg *config.Config, rules *rule.Set, from source, o Options) *Report {
 	shards := max(1, o.Shards)
 	w.server = &server{twin: twinredis.New(rules), freeNanos: make([]int64, shards), readBy: make([]int64, shards)}
 	w.server.twin.Begins = w.server.run
-	for _, set := range rules.LimitSets {
-		w.server.nanos = append(w.server.nanos, checkNanos(set.Plan.Limits()))
-	}
 	for i := range o.Contracts {
 		c := &o.Contracts[i]
 		key := redis.AppendKey(nil, cfg.Redis.KeyPrefix, []byte(c.Tag), algo.OverrideSuffix)

@@ -2,10 +2,7 @@ package envoy_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -20,9 +17,8 @@ func TestTLSAndACL(t *testing.T) {
 	t.Parallel()
 	cert, key := testenv.Certificate(t)
 	port := testenv.FreePort(t)
-	server := redistest.Start(t, append(aclUser(t),
-		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
-		"--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
+	_, admin := redistest.StartWithUser(t, "tls-acl.yaml", password,
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
 	g, watched := startWatched(t, "tls-acl.yaml", []string{"REDIS_PASSWORD=" + password}, func(c *envoyconf.Config) {
 		setEndpoint(c, "redis", 0, port)
 		const tls = "static_resources/clusters/redis/transport_socket/typed_config"
@@ -32,20 +28,6 @@ func TestTLSAndACL(t *testing.T) {
 		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", testenv.CertificateName)
 	})
 	g.limits("/", "20")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
-	t.Cleanup(func() { client.Close() })
-	counted(t, client)
+	counted(t, admin)
 	watched.data(nil).ExpectLabels("per-key", "an-hour")
-}
-
-// aclUser is the user of the file's first lines, as arguments of redis-server.
-func aclUser(t *testing.T) []string {
-	t.Helper()
-	text := testenv.Read(t, "tls-acl.yaml")
-	_, rest, _ := strings.Cut(string(text), "ACL SETUSER ")
-	line, _, ok := strings.Cut(rest, "\n")
-	if !ok {
-		t.Fatal("tls-acl.yaml does not say which user Redis needs")
-	}
-	return append([]string{"--user"}, strings.Fields(strings.Replace(line, "PASSWORD", password, 1))...)
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
@@ -33,18 +31,6 @@ const (
 	relaySide  = "static_resources/listeners/relay/filter_chains/0/transport_socket"
 	gatewayTLS = "static_resources/clusters/relay/transport_socket"
 )
-
-// aclUser is the user of relay.yaml's first lines, as arguments of redis-server.
-func aclUser(t *testing.T) []string {
-	t.Helper()
-	text := testenv.Read(t, "relay.yaml")
-	_, rest, _ := strings.Cut(string(text), "ACL SETUSER ")
-	line, _, ok := strings.Cut(rest, "\n")
-	if !ok {
-		t.Fatal("relay.yaml does not say which user Redis needs")
-	}
-	return append([]string{"--user"}, strings.Fields(strings.Replace(line, "PASSWORD", password, 1))...)
-}
 
 // certify gives a side of the connection its certificate.
 func certify(c *envoyconf.Config, side, ca, cert, key string) {
@@ -87,12 +73,10 @@ func startShipped(
 // relays have data.
 func TestShipped(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, append(aclUser(t), "--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
+	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
 	relay, limiters := startShipped(t, server.Addr, "spiffe://cluster.local/ns/default/sa/gateway",
 		"spiffe://cluster.local/ns/default/sa/other")
 	limits(t, limiters[0], "20")
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin"})
-	t.Cleanup(func() { admin.Close() })
 	keys, err := admin.Keys(t.Context(), "rl:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Errorf("Redis has the counters %q, %v; want one", keys, err)

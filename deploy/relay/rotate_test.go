@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -29,26 +27,21 @@ func newSecretVolume(t *testing.T, password string) *secretVolume {
 	t.Helper()
 	v := &secretVolume{t: t, dir: t.TempDir()}
 	v.set(password)
-	v.must(os.Symlink(filepath.Join("..data", "password"), v.file()))
+	testenv.OK(v.t, os.Symlink(filepath.Join("..data", "password"), v.file()))
 	return v
 }
 
 func (v *secretVolume) file() string { return filepath.Join(v.dir, "password") }
 
-func (v *secretVolume) must(err error) {
-	v.t.Helper()
-	testenv.OK(v.t, err)
-}
-
 // set replaces what the Secret has.
 func (v *secretVolume) set(password string) {
 	v.t.Helper()
 	data, err := os.MkdirTemp(v.dir, "..")
-	v.must(err)
-	v.must(os.WriteFile(filepath.Join(data, "password"), []byte(password), 0o600))
+	testenv.OK(v.t, err)
+	testenv.OK(v.t, os.WriteFile(filepath.Join(data, "password"), []byte(password), 0o600))
 	link := filepath.Join(v.dir, "..data_tmp")
-	v.must(os.Symlink(filepath.Base(data), link))
-	v.must(os.Rename(link, filepath.Join(v.dir, "..data")))
+	testenv.OK(v.t, os.Symlink(filepath.Base(data), link))
+	testenv.OK(v.t, os.Rename(link, filepath.Join(v.dir, "..data")))
 }
 
 // startRotating runs a relay whose password is a file, as the chart has it.
@@ -71,9 +64,7 @@ func startRotating(t *testing.T, redisAddr, file string) *envoytest.Envoy {
 func TestRotatePassword(t *testing.T) {
 	t.Parallel()
 	const next = "battery-staple"
-	server := redistest.Start(t, append(aclUser(t), "--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", Protocol: 2})
-	t.Cleanup(func() { admin.Close() })
+	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
 	do := func(args ...any) {
 		t.Helper()
 		if err := admin.Do(t.Context(), args...).Err(); err != nil {
@@ -107,9 +98,7 @@ func TestRotatePassword(t *testing.T) {
 // log in once its connection is gone, so that the test above would see it.
 func TestPasswordOfBefore(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, append(aclUser(t), "--user", "default", "on", ">admin", "~*", "&*", "+@all")...)
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", Protocol: 2})
-	t.Cleanup(func() { admin.Close() })
+	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
 	secret := newSecretVolume(t, password)
 	e := startLimiter(t, "1s", startRotating(t, server.Addr, secret.file()).Addr)
 	for _, args := range [][]any{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +43,22 @@ func Start(t testing.TB, args ...string) *Server {
 	s := launch(t, testenv.FreePort(t), args)
 	s.await()
 	return s
+}
+
+// StartWithUser is Start with the user that the first lines of a file describe ("ACL SETUSER ..."), with
+// a password in place of PASSWORD. It returns a client that may do anything, too.
+func StartWithUser(t testing.TB, file, password string, args ...string) (*Server, *redis.Client) {
+	t.Helper()
+	_, rest, _ := strings.Cut(string(testenv.Read(t, file)), "ACL SETUSER ")
+	user, _, ok := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatalf("%s does not say which user Redis needs", file)
+	}
+	args = append(args, "--user", "default", "on", ">admin", "~*", "&*", "+@all", "--user")
+	s := Start(t, append(args, strings.Fields(strings.Replace(user, "PASSWORD", password, 1))...)...)
+	admin := redis.NewClient(&redis.Options{Addr: s.Addr, Password: "admin", Protocol: 2})
+	t.Cleanup(func() { admin.Close() })
+	return s, admin
 }
 
 // launch starts the process and does not wait for it.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -71,10 +72,17 @@ func Walk(root, dir, function, parameter string) ([]Stay, error) {
 	return nil, fmt.Errorf("%s has no %s with a parameter %s", dir, function, parameter)
 }
 
+// known are the packages that load has loaded, by root and patterns.
+var known sync.Map
+
 // load loads packages under root, and all that they import. It refuses what does not compile.
 func load(root string, patterns ...string) (absolute string, loaded []*packages.Package, err error) {
 	if absolute, err = filepath.Abs(root); err != nil {
 		return "", nil, err
+	}
+	key := fmt.Sprint(absolute, patterns)
+	if before, ok := known.Load(key); ok {
+		return absolute, before.([]*packages.Package), nil
 	}
 	loaded, err = packages.Load(&packages.Config{
 		Dir: absolute,
@@ -86,6 +94,9 @@ func load(root string, patterns ...string) (absolute string, loaded []*packages.
 			err = errors.Join(err, e)
 		}
 	})
+	if err == nil {
+		known.Store(key, loaded)
+	}
 	return absolute, loaded, err
 }
 

@@ -84,12 +84,8 @@ const envoyVersion = "1.40.0"
 func (g *gateway) adoptEnvoy() {
 	g.T.Helper()
 	dir := g.path("data", "envoy-versions", envoyVersion, "bin")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		g.T.Fatal(err)
-	}
-	if err := os.Symlink(testenv.Tool(g.T, "envoy"), filepath.Join(dir, "envoy")); err != nil {
-		g.T.Fatal(err)
-	}
+	testenv.OK(g.T, os.MkdirAll(dir, 0o700))
+	testenv.OK(g.T, os.Symlink(testenv.Tool(g.T, "envoy"), filepath.Join(dir, "envoy")))
 }
 
 // config writes Envoy Gateway's own configuration.
@@ -97,9 +93,7 @@ func (g *gateway) config() string {
 	g.T.Helper()
 	text := meshtest.Fill(g.T, "testdata/envoy-gateway.yaml", map[string]any{"HOME": g.home})
 	path := g.path("envoy-gateway.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		g.T.Fatal(err)
-	}
+	testenv.OK(g.T, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -120,12 +114,8 @@ func (g *gateway) apply(resources string) {
 func (g *gateway) write(name, text string) {
 	g.T.Helper()
 	path := g.path(name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		g.T.Fatal(err)
-	}
-	if err := os.Rename(path, g.path("resources", name)); err != nil {
-		g.T.Fatal(err)
-	}
+	testenv.OK(g.T, os.WriteFile(path, []byte(text), 0o600))
+	testenv.OK(g.T, os.Rename(path, g.path("resources", name)))
 }
 
 // awaitLog waits for Envoy Gateway or Envoy to print a text.
@@ -154,9 +144,7 @@ func (g *gateway) conditions(kind, name string) map[string]string {
 				Conditions []struct{ Type, Status, Message string }
 			}
 		}
-		if err := yaml.Unmarshal([]byte(text), &status); err != nil {
-			g.T.Fatal(err)
-		}
+		testenv.OK(g.T, yaml.Unmarshal([]byte(text), &status))
 		clear(all)
 		for _, ancestor := range status.Ancestors {
 			for _, c := range ancestor.Conditions {

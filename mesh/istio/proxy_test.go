@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,18 +61,11 @@ func (m *mesh) proxy(node map[string]any, env []string, args ...string) *proxy {
 		"--concurrency", "2", "--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info",
 	}, args...)...)
 	m.t.Cleanup(func() {
-		select {
-		case <-p.Exited():
+		if p.Ended() {
 			m.t.Error("envoy has ended by itself")
-		default:
 		}
 	})
-	testenv.Wait(m.t, meshtest.Patience, func() error {
-		select {
-		case <-p.Exited():
-			m.t.Fatal("envoy ended at its start")
-		default:
-		}
+	p.Await(meshtest.Patience, func(context.Context) error {
 		_, err := p.Get()
 		return err
 	})

@@ -70,7 +70,8 @@ func TestOverdueSizes(t *testing.T) {
 		"limit": {"header": "x-limit", "default": 10, "max": 500}}]}`
 	bucket := `{"name": "r", "limits": [{"algorithm": "gcra", "window": "1h",
 		"limit": {"header": "x-limit", "default": 10, "max": 500}}]}`
-	class := `{"name": "r", "limits": [{"algorithm": "fixed_window", "window": "1h", "limit": 100, "ceiling":
+	class := `{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 100},
+		"limits": [{"algorithm": "fixed_window", "window": "1h", "limit": 100, "ceiling":
 		{"source": {"header": "x-class"}, "values": {"high": 100, "low": 50}, "default": "low"}}]}`
 	none := algo.Decision{ResetAfterMicros: 5e6, RetryAfterMicros: 4e6}
 	size := func(n string) headers { return headers{"x-limit": n} }
@@ -115,6 +116,11 @@ func TestOverdueSizes(t *testing.T) {
 			"a class above, after more was seen", class,
 			[]heardOf{heard(of("high"), some(0)), heard(of("low"), none)},
 			[]kept{{of("high"), limited, 5e6}},
+		},
+		{
+			"a cost that a class never has room for", class,
+			[]heardOf{heard(of("high"), some(60))},
+			[]kept{{headers{"x-class": "low", "x-cost": "51"}, limited, algo.Never}},
 		},
 	} {
 		compareKept(t, tc.name, tc.rule, tc.heard, tc.kept)

@@ -159,6 +159,24 @@ func TestSeveralLimits(t *testing.T) {
 	}
 }
 
+// Where other limits may pay, what is remembered is of the very same cost.
+func TestLimitsThatPay(t *testing.T) {
+	t.Parallel()
+	c, out := New(4, 1), make([]algo.Decision, 2)
+	credits := window
+	credits.Over = true
+	of := func(cost int64) *rule.Demand {
+		d := asks(cost, window, credits)
+		d.Limits.Pays = true
+		return d
+	}
+	c.remember("a", of(3), []algo.Decision{rejected(2, second, 900), rejected(1, second, 500)}, 0, 0, RejectionTTLMicros)
+	rejects, _ := c.find("a").about(of(3), 1, out)
+	testenv.Same(t, "that the same cost is rejected", rejects, true)
+	_, known := c.find("a").about(of(4), 1, out)
+	testenv.Same(t, "that another one is known", known, false)
+}
+
 func TestForgetAndClear(t *testing.T) {
 	t.Parallel()
 	c := New(4, 1)

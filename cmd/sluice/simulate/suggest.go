@@ -237,7 +237,7 @@ func withUnits(l algo.Limit, units int64) algo.Limit {
 }
 
 // replay counts the requests of an identity that the algorithms' twins refuse with so many units in place of each
-// limit's; a limit with 0 is left out.
+// limit's; a limit with 0 is left out. States that Redis would have expired may stay: no twin heeds what is over.
 func replay(set *rule.LimitSet, units []int64, requests []sent) (refused int64, err error) {
 	var limits []algo.Limit
 	var chosen []int
@@ -262,9 +262,6 @@ func replay(set *rule.LimitSet, units []int64, requests []sent) (refused int64, 
 			costs[j], sizes[j] = r.costs[i], algo.Size{Units: limits[j].Units, Burst: limits[j].Burst}
 			if set.Calendars != nil && set.Calendars[i] != nil {
 				sizes[j].Bounds = set.Calendars[i].Around(r.atMicros)
-			}
-			if states[j] != nil && plan.ExpiresAtMicros(j, states[j]) < r.atMicros {
-				states[j] = nil
 			}
 		}
 		if calendar {

@@ -24,7 +24,7 @@ var budgets = []budget{
 	{dir: "plugin/config", lines: 2845, files: 15},
 	{dir: "plugin/decide", lines: 2888, files: 24},
 	{dir: "plugin/redis", lines: 2200, files: 17},
-	{dir: "cmd/sluice", lines: 10375},
+	{dir: "cmd/sluice", lines: 10365},
 	{dir: "cmd/demo", lines: 150},
 	{dir: "cmd/luabench", lines: 645},
 	{dir: "cmd/zones", lines: 235},

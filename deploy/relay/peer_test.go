@@ -95,7 +95,7 @@ func talk(t *testing.T, relay string, next func() []byte, complete func(answer [
 func TestHostilePeer(t *testing.T) {
 	t.Parallel()
 	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
-	l := startLoad(t, startLimiter(t, "10s", relay.Addr), 4)
+	l := startLoadEvery(t, 5*time.Millisecond, startLimiter(t, "10s", relay.Addr), 4)
 	l.await(t, 100)
 	before := relay.ResidentKB()
 	noise := make([]byte, 64<<10)

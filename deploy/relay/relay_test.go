@@ -187,8 +187,15 @@ type load struct {
 	clients         sync.WaitGroup
 }
 
-// startLoad sends requests by clients of a connection each.
+// startLoad sends requests by clients of a connection each, as fast as they are answered: the faster, the
+// more fails where a fault costs more than what is in flight.
 func startLoad(t *testing.T, e *envoytest.Envoy, clients int) *load {
+	t.Helper()
+	return startLoadEvery(t, 0, e, clients)
+}
+
+// startLoadEvery has each client wait before each request, which leaves the processors to other tests.
+func startLoadEvery(t *testing.T, interval time.Duration, e *envoytest.Envoy, clients int) *load {
 	t.Helper()
 	l := &load{done: make(chan struct{})}
 	for range clients {
@@ -197,7 +204,7 @@ func startLoad(t *testing.T, e *envoytest.Envoy, clients int) *load {
 				select {
 				case <-l.done:
 					return
-				default:
+				case <-time.After(interval):
 				}
 				if err := decided(e); err != nil {
 					l.failed.Add(1)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -74,7 +75,7 @@ func TestSentinel(t *testing.T) {
 			replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(primary.Port))
 			sentinel := startSentinel(t, primary)
 			relay := envoytest.NewRelay(t, primary.Addr, func(c *envoyconf.Config) { failover(t, c, replica, primary) })
-			l := startLoad(t, startLimiter(t, "2s", relay.Addr), clients)
+			l := startLoadEvery(t, 5*time.Millisecond, startLimiter(t, "2s", relay.Addr), clients)
 			l.await(t, 200)
 			testenv.OK(t, move(sentinel, primary))
 			testenv.Wait(t, patience, func() error { return scripted(t, replica) })

@@ -10,12 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
-// failing is a configuration with a failure mode and short breaker pauses.
-func failing(mode, more string) string {
-	return fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "failure": {"mode": %q%s}, "rules": [%s]}`,
-		mode, more, perClient("a", 2))
-}
-
 // causes are the ways in which Redis does not decide. Each brings a request to
 // the point where the failure mode has decided it.
 var causes = []struct {
@@ -139,7 +133,8 @@ func TestFailureModes(t *testing.T) {
 			t.Run(mode.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				eachWorld(t, func(t *testing.T, w *worker) {
-					x := c.fail(w, failing(mode.name, c.failure))
+					x := c.fail(w, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "rules": [%s],
+						"failure": {"mode": %q%s}}`, perClient("a", 2), mode.name, c.failure))
 					if mode.body != "" && !strings.Contains(x.local().Body, mode.body) {
 						t.Errorf("body %s, want type %s", x.local().Body, mode.body)
 					}

@@ -380,9 +380,7 @@ var errHost = errors.New("proxy_grpc_send: status 10")
 // wantInFlight checks how many requests have commands in the pipe.
 func (r *rig) wantInFlight(n int64) {
 	r.t.Helper()
-	if got := r.conn.InFlight(); got != n {
-		r.t.Errorf("%d requests in flight, want %d", got, n)
-	}
+	testenv.Same(r.t, "requests in flight", r.conn.InFlight(), n)
 }
 
 // wantState checks the breaker.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -172,7 +171,7 @@ func (m *model) reply(allowed bool) {
 		m.respond("+OK\r\n")
 	case c[0] == "INFO":
 		m.respond(bulk(infoServer + primary))
-	case m.isRefund(c[1]):
+	case strings.HasPrefix(strings.ToLower(m.nameOf(c)), "refund"):
 		m.respond(":1\r\n")
 	default:
 		tag := c[3][strings.Index(c[3], "{")+1 : strings.Index(c[3], "}")]
@@ -182,16 +181,6 @@ func (m *model) reply(allowed bool) {
 		}
 		m.respond(decision(id, allowed))
 	}
-}
-
-// isRefund reports whether a script, or its hash, gives charges back.
-func (m *model) isRefund(script string) bool {
-	for _, s := range []algo.Script{m.script.plan.RefundScript(), m.script.plan.RefundScriptWithoutTime()} {
-		if script == s.Source || script == s.SHA1 {
-			return true
-		}
-	}
-	return false
 }
 
 // respond puts any reply to the oldest command on the wire.

@@ -264,7 +264,8 @@ func (h *heard) decide(i int, age int64) algo.Decision {
 	d.Allowed, d.Hidden = h.fits(i), false
 	d.Remaining = max(0, h.remaining(i)-h.lent[i])
 	if !d.Allowed {
-		if rejected && h.lent[i] == 0 && isOf {
+		// A pool tells the wait of a guarantee that is shorter, and whose that was is not known.
+		if rejected && h.lent[i] == 0 && isOf && !h.check.Limits.Limits[i].Pool {
 			wait, known = l.RetryAfterFor(h.check.Costs[i], h.costs[i], d.RetryAfterMicros)
 		}
 		switch {

@@ -167,9 +167,9 @@ func TestOverdueGuarantee(t *testing.T) {
 			[]kept{{ann, allow, 0}, {ann, limited, 39 * second}},
 		},
 		{
-			"both refuse",
+			"both refuse, and whose wait the pool tells is not known",
 			[]heardOf{{ann, []algo.Decision{pool(0, 25), full}}},
-			[]kept{{ann, limited, second}, {bob, limited, second}},
+			[]kept{{ann, limited, 25 * second}, {bob, limited, 25 * second}},
 		},
 	} {
 		compareKept(t, tc.name, rule, tc.heard, tc.kept)

@@ -29,7 +29,7 @@ var budgets = []budget{
 	{dir: "cmd/luabench", lines: 645},
 	{dir: "cmd/zones", lines: 235},
 	{dir: "bench", lines: 1700},
-	{dir: ".", tests: true, lines: 53400},
+	{dir: ".", tests: true, lines: 51500},
 }
 
 // over finds the budgets that the files under root exceed.

@@ -96,9 +96,11 @@ var padding = strings.Repeat("x", 20_000)
 // cookbookMCPEvasions: however an agent writes its call, it gets no more than the limit, with the filter
 // and, where only the path tells, without it.
 var cookbookMCPEvasions = plain{
-	name:     "cookbook MCP evasions",
-	config:   "recipe MCP tools",
-	change:   fewCalls,
+	name: "cookbook MCP evasions",
+	config: `recipe MCP tools
+"limit": 30, "window": "1m"}], -> "limit": 5, "window": "1d"}],
+"limit": 30, "window": "1m"}]} -> "limit": 5, "window": "1d"}]}
+`,
 	variants: []string{"read", "unread"},
 	edit:     mcpFilters("MCP tools"),
 	play: func(t *testing.T, s *setting) {
@@ -122,13 +124,12 @@ var cookbookMCPEvasions = plain{
 	},
 }
 
-// fewCalls changes the recipes' 30 calls a minute.
-var fewCalls = []string{`"limit": 30`, `"limit": 5`, `"1m"`, `"1d"`}
-
 var cookbookMCPEvasionsOfSettled = plain{
-	name:     "cookbook MCP evasions of settled calls",
-	config:   "recipe MCP tools that worked",
-	change:   fewCalls,
+	name: "cookbook MCP evasions of settled calls",
+	config: `recipe MCP tools that worked
+"limit": 30, "window": "1m", "sub_windows": 6}], -> "limit": 5, "window": "1d", "sub_windows": 6}],
+"limit": 30, "window": "1m", "sub_windows": 6}]} -> "limit": 5, "window": "1d", "sub_windows": 6}]}
+`,
 	variants: cookbookMCPEvasions.variants,
 	edit:     mcpFilters("MCP tools that worked"),
 	play:     cookbookMCPEvasions.play,

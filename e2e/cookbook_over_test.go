@@ -23,8 +23,7 @@ func recipeRoutes(heading string) func(t *testing.T, c *envoyconf.Config, _ stri
 // cookbookEconomyCluster: what is over the limit reaches the economy cluster, with the header.
 var cookbookEconomyCluster = plain{
 	name:   "cookbook economy cluster",
-	config: "recipe An economy cluster",
-	change: []string{`"window": "1s"`, `"window": "1d"`},
+	config: "recipe An economy cluster\n" + `"window": "1s" -> "window": "1d"`,
 	stores: embedded,
 	edit: func(t *testing.T, c *envoyconf.Config, _ string) {
 		recipeRoutes("An economy cluster")(t, c, "")
@@ -53,8 +52,7 @@ var cookbookEconomyCluster = plain{
 // cookbookStaticPage: visitors who are over the limit get a page, and programs a 429.
 var cookbookStaticPage = plain{
 	name:   "cookbook static page",
-	config: "recipe A static page",
-	change: []string{`"window": "1s", "burst": 30`, `"window": "1d", "burst": 2`},
+	config: "recipe A static page\n" + `"window": "1s", "burst": 30 -> "window": "1d", "burst": 2`,
 	stores: embedded,
 	edit:   recipeRoutes("A static page"),
 	play: func(t *testing.T, s *setting) {

@@ -16,8 +16,7 @@ import (
 // plain is a test that does nothing to Envoy or Redis that another would notice, and so shares both.
 type plain struct {
 	name     string
-	config   string           // of a scenario: JSON without "redis", or "recipe HEADING" of docs/cookbook.md
-	change   []string         // old and new in turn: what to change in a recipe
+	config   string           // as a scenario's: JSON without "redis", or a recipe with what to change in it
 	stores   []scenario.Store // Redis alone unless set
 	variants []string         // it is played for each; once, for "", unless set
 	worker   bool             // it needs an Envoy of one worker
@@ -33,10 +32,9 @@ var (
 
 var plainTests = []plain{
 	absentPasswordVariable, bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect,
-	leasedUnitsBeforeRejections,
-	leaversGiveTheirPlacesBack, longValues, manyNetworks, manyStreams, routeIsNotChosenAnew, routeName, settledOnce,
-	settleLeavers,
-	settlementsByResponse, shippedListener, slotsAreGivenBack, trustedHeaders,
+	leasedUnitsBeforeRejections, leaversGiveTheirPlacesBack, longValues, manyNetworks, manyStreams,
+	routeIsNotChosenAnew, routeName, settledOnce, settleLeavers, settlementsByResponse, shippedListener,
+	slotsAreGivenBack, trustedHeaders,
 
 	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,
 	cookbookLoginsBackstop, cookbookMCP, cookbookMCPEvasions, cookbookMCPEvasionsOfSettled, cookbookMCPSettled,
@@ -99,7 +97,7 @@ func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Serv
 				listener: name, prefix: config.Prefix + ":", variant: variant,
 			}
 			all = append(all, s)
-			text := strings.NewReplacer(p.change...).Replace(config.JSON())
+			text := config.JSON()
 			if strings.Contains(text, "envoy.filters.http.mcp") && isEnvoy136(t) {
 				text = strings.ReplaceAll(text, "envoy.filters.http.mcp", "mcp_proxy")
 			}

@@ -43,8 +43,7 @@ func logIn(t *testing.T, client *http.Client, url, password string) int {
 // than 5 fail. Right passwords are free.
 var cookbookFailedLogins = plain{
 	name:     "cookbook failed logins",
-	config:   "recipe Failed logins",
-	change:   []string{`"limit": 60`, `"limit": 100000`},
+	config:   "recipe Failed logins\n" + `"limit": 60 -> "limit": 100000`,
 	stores:   bothStores,
 	variants: []string{"401", "the form again", "a redirect"},
 	play: func(t *testing.T, s *setting) {

@@ -37,7 +37,7 @@ contracts makes of the request's identities.`,
 	command.RunE = func(_ *cobra.Command, args []string) error {
 		req, err := request.Make(args)
 		if err != nil {
-			return console.Usage("%w", err)
+			return console.Misuse(err)
 		}
 		l, err := from.Limiter(c)
 		if err != nil {

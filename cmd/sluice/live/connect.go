@@ -39,7 +39,7 @@ func FromEnvironment(c *console.Console) func(called *cobra.Command, _ []string)
 	return func(called *cobra.Command, _ []string) error {
 		file, values, err := settings(c)
 		if err != nil {
-			return console.Usage("%w", err)
+			return console.Misuse(err)
 		}
 		for _, flag := range settable {
 			f := called.Flags().Lookup(flag)

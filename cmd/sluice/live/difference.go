@@ -189,7 +189,7 @@ func exportCommand(c *console.Console) *cobra.Command {
 	return f.walking(c, command, func(ctx context.Context, s *session, args []string) error {
 		tagger, err := NewTagger(s.limiter.Config, args[0])
 		if err != nil {
-			return console.Usage("%w", err)
+			return console.Misuse(err)
 		}
 		all, err := s.overrides(ctx, args[0])
 		if err != nil {
@@ -221,9 +221,6 @@ func exportCommand(c *console.Console) *cobra.Command {
 		if !s.JSON() {
 			err = csv.NewWriter(s.Out).WriteAll(records)
 		}
-		if err != nil {
-			return console.Usage("%w", err)
-		}
-		return nil
+		return console.Misuse(err)
 	})
 }

@@ -184,7 +184,7 @@ func (s *session) target(args []string) (id *Identity, err error) {
 		id, err = t.Identity(tier, s.identity, args[1:])
 	}
 	if err != nil {
-		return nil, console.Usage("%w", err)
+		return nil, console.Misuse(err)
 	}
 	id.Per = s.per
 	return id, nil

@@ -33,7 +33,7 @@ func set(c *console.Console, f *Flags, use, short, long string, setting func() (
 				err = CheckSetting(value, id)
 			}
 			if err != nil {
-				return console.Usage("%w", err)
+				return console.Misuse(err)
 			}
 			if life > 0 && life < time.Millisecond {
 				return console.Usage("--for: want at least 1ms")
@@ -107,7 +107,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 		name := strings.Join(args, "")
 		if len(args) > 0 {
 			if _, err := NewTagger(s.limiter.Config, name); err != nil {
-				return console.Usage("%w", err)
+				return console.Misuse(err)
 			}
 		}
 		all, err := s.overrides(ctx, name)

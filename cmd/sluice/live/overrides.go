@@ -245,7 +245,7 @@ It needs the Redis user that docs/cli.md has for this command: Envoy's may not S
 			err = t.Any.choose(s.tier, nil)
 		}
 		if err != nil {
-			return console.Usage("%w", err)
+			return console.Misuse(err)
 		}
 		best, prefix, seen := []Top{}, t.prefix, map[string]bool{}
 		err = s.eachKey(ctx, escapeGlob(s.Prefix+":{"+prefix)+"*", func(names []string) error {

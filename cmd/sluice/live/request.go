@@ -34,7 +34,7 @@ type ruleState struct {
 func (s *session) getRequest(ctx context.Context, r *input.Request, args []string) error {
 	req, err := r.Make(args)
 	if err != nil {
-		return console.Usage("%w", err)
+		return console.Misuse(err)
 	}
 	if err := s.limiter.TakeHashSecret(s.Console); err != nil {
 		return err

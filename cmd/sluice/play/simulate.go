@@ -56,7 +56,7 @@ traffic is described by a file or by flags, or comes from an access log.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := s.world(); err != nil {
-				return console.Usage("%w", err)
+				return console.Misuse(err)
 			}
 			report, err := s.run(c)
 			if err != nil {
@@ -160,7 +160,7 @@ func (s *simulation) described(c *console.Console) (traffic *simulate.Traffic, e
 		err = traffic.Check()
 	}
 	if err = cmp.Or(err, traffic.CheckSize(s.most)); err != nil {
-		return nil, console.Usage("%w", err)
+		return nil, console.Misuse(err)
 	}
 	return traffic, nil
 }

@@ -69,7 +69,7 @@ func (s *simulation) suggest(c *console.Console, q *simulate.Question, key strin
 	}
 	name := q.Rule
 	if _, err := live.NewTagger(l.Config, name); err != nil {
-		return console.Usage("%w", err)
+		return console.Misuse(err)
 	}
 	if key != "" {
 		for i := range l.Config.Rules {

@@ -112,7 +112,7 @@ run: build tools-run ## start Redis, an upstream and Envoy with envoy.yaml, and 
 # The race detector takes several times as long, and finds something where programs have goroutines of
 # their own: what is built for Envoy has none, as a worker is one thread. What tests start, and luabench,
 # with which all algorithms would be compiled anew, is looked at every night, by "make race".
-with_goroutines = $$(go list $$(grep -rlE '\bgo func' --include='*.go' --exclude='*_test.go' cmd deploy internal | \
+with_goroutines = $$(go list $$(grep -rlE '\bgo func|\.Go\(func' --include='*.go' --exclude='*_test.go' --exclude-dir=luabench cmd deploy internal | \
 	xargs -n1 dirname | sort -u | sed 's|^|./|'))
 without_envoy = $$(go list ./... | grep -v '/sluice/e2e')
 # They start first, so that no processor waits for one of them in the end.

@@ -56,7 +56,7 @@ tools-run: tools-build
 
 .PHONY: tools
 tools: tools-run ## install all that tests need under .tools/: TinyGo, Envoy, Redis, Lua 5.4, Prometheus, Chromium and LLM clients
-	@tools/setup.sh lua prometheus chromium sdk
+	@tools/setup.sh lua wasm-opt prometheus chromium sdk
 
 .PHONY: build
 build: $(wasm) ## build the plugin, build/sluice.wasm

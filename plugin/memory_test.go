@@ -5,41 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
-
-// Envoy allocates in the guest with malloc if the guest exports it, and leaves
-// what it has allocated to the guest. TinyGo's malloc counts that as in use for
-// ever; what proxy_on_memory_allocate gives is garbage collected.
-func TestExports(t *testing.T) {
-	t.Parallel()
-	r := wazero.NewRuntime(t.Context())
-	defer r.Close(t.Context())
-	module, err := r.CompileModule(t.Context(), testenv.Wasm(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	exports := module.ExportedFunctions()
-	for _, name := range []string{
-		"malloc", "free", "calloc", "realloc",
-		// Envoy would call these inside proxy_grpc_stream, see host_tinygo.go.
-		"proxy_on_grpc_receive_initial_metadata", "proxy_on_grpc_receive_trailing_metadata",
-	} {
-		if exports[name] != nil {
-			t.Errorf("%s is exported", name)
-		}
-	}
-	for _, name := range []string{
-		"_initialize", "proxy_abi_version_0_2_0", "proxy_on_memory_allocate", "proxy_on_grpc_receive", "proxy_on_grpc_close",
-	} {
-		if exports[name] == nil {
-			t.Errorf("%s is not exported", name)
-		}
-	}
-}
 
 // doubling is by how much TinyGo's heap grows when a collection has not left
 // enough room. Where the last of these steps comes is a matter of chance, so one

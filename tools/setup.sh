@@ -7,7 +7,7 @@
 set -euo pipefail
 
 steps=("$@")
-[[ $# -gt 0 ]] || steps=(cc tinygo envoy redis lua prometheus chromium sdk)
+[[ $# -gt 0 ]] || steps=(cc tinygo envoy redis lua wasm-opt prometheus chromium sdk)
 
 [[ -d $(dirname "$0")/../.tools/tinygo ]] ||
 	echo 'tools: the first set-up takes two to five minutes; what it installs stays in .tools/' >&2

@@ -136,11 +136,11 @@ race: build tools ## run the tests with the race detector that "make test" runs 
 	$(go_test) -race $(without_envoy)
 
 # RELAY=1 puts a relay into every direct way to Redis. Left out are the tests of a limiter that logs
-# in to Redis itself, or speaks TLS to it: behind a relay it does neither. So are the upgrade of
+# in to Redis itself, which behind a relay it does not. So are the upgrade of
 # bridges, of which a relay has none, what the first line of a log says of a direct Redis, and what doctor
 # finds of one (behind a relay it looks at the relay: TestDoctorOfMatcher).
 export RELAY
-relay_skips = ^Test(TLS|UserWithPasswordFromEnvironment|PasswordAndDatabase|WrongPassword|DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|TurnItOff|DoctorOfEnvoy|DoctorOfWrongPort)$$|^TestSupportPage$$/^one_Redis,_with_a_password$$
+relay_skips = ^Test(DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|DoctorOfEnvoy|DoctorOfWrongPort)$$|^TestPlain$$/^/^(password-from|wrong-password|turn-it-off)|^TestSupportPage$$/^one_Redis,_with_a_password$$
 
 .PHONY: upstreams
 upstreams: build tools ## compare what Flask, Django, FastAPI, Express and Go read of a request with what Sluice does

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -135,23 +134,4 @@ func TestClusterFailover(t *testing.T) {
 	clients.await(10, http.StatusTooManyRequests)
 	clients.stop()
 	expectWithin(t, s, clients.total(), clusterLimit+1) // each user has one request under way
-}
-
-// TestClusterWithoutProxy: talking to a node directly, the log says what to do.
-func TestClusterWithoutProxy(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	s := start(t, clusterRules, envoytest.Options{Redis: cluster.Addrs()[:1]})
-	for i := range 40 {
-		if r := get(t, fmt.Sprintf("%s/?u=%d", s.URL, i)); r.status != http.StatusOK {
-			t.Errorf("status %d, want 200, as nothing decides", r.status)
-		}
-	}
-	testenv.Wait(t, patience, func() error {
-		get(t, s.URL+"/?u=1")
-		if !strings.Contains(s.Log(), "redis_proxy") {
-			return fmt.Errorf("the log does not name redis_proxy")
-		}
-		return nil
-	})
 }

@@ -29,43 +29,46 @@ const contractRules = `{` + patient + `"headers": ["draft"], "rules": [
 	{"name": "d", "match": {"path": "/d"}, "key": [{"query": "u"}], "limits": [
 		{"algorithm": "fixed_window", "anchor": "first_request", "limit": 5, ` + long + `}]}]}`
 
-// TestContractThatChangesTwice: an override that has changed again by the second call leaves the request
+// contractThatChangesTwice: an override that has changed again by the second call leaves the request
 // undecided. It is charged nothing, and the next one is decided.
-func TestContractThatChangesTwice(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
+var contractThatChangesTwice = func() plain {
 	var restless atomic.Bool
-	carry := func(to io.Writer, from io.Reader) { // before each command the operator changes the override
-		piece := make([]byte, 64<<10)
-		for n, err := from.Read(piece); err == nil; n, err = from.Read(piece) {
-			if restless.Load() {
-				client.Set(ctx, "rl:{c|a}:override", fmt.Sprint("x2.", 100+client.Incr(ctx, "changes").Val()), 0)
+	return plain{
+		name: "a contract that changes twice", config: contractRules, worker: true,
+		own: func(t *testing.T, s *setting) string {
+			s.redis = redistest.Start(t)
+			client := s.redis.Client()
+			carry := func(to io.Writer, from io.Reader) { // before each command the operator changes the override
+				piece := make([]byte, 64<<10)
+				for n, err := from.Read(piece); err == nil; n, err = from.Read(piece) {
+					if restless.Load() {
+						client.Set(ctx, "rl:{c|a}:override", fmt.Sprint("x2.", 100+client.Incr(ctx, "changes").Val()), 0)
+					}
+					if _, err := to.Write(piece[:n]); err != nil {
+						return
+					}
+				}
 			}
-			if _, err := to.Write(piece[:n]); err != nil {
-				return
+			return newWire(t, s.redis.Addr, carry).addr
+		},
+		play: func(t *testing.T, s *setting) {
+			s.contract(t, "c|warm", "x2")
+			get(t, s.URL+"/c?u=warm") // Redis knows the script from here on
+			awaitTrial(t, s)
+			restless.Store(true)
+			for range 2 {
+				before := scripts(t, s.client)
+				testenv.Same(t, "restless: status", get(t, s.URL+"/c?u=a").status, http.StatusServiceUnavailable)
+				testenv.Same(t, "restless: calls", scripts(t, s.client)-before, 2)
 			}
-		}
+			restless.Store(false)
+			r := get(t, s.URL+"/c?u=a")
+			if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"c";r=9;`) {
+				t.Errorf("at rest: status %d, RateLimit is %s, want 9 of 10 left", r.status, got)
+			}
+		},
 	}
-	s := start(t, contractRules, envoytest.Options{
-		Redis: []string{newWire(t, server.Addr, carry).addr}, Workers: 1,
-	})
-	s.client = client
-	s.contract(t, "c|warm", "x2")
-	get(t, s.URL+"/c?u=warm") // Redis knows the script from here on
-	awaitTrial(t, s)
-	restless.Store(true)
-	for range 2 {
-		before := scripts(t, client)
-		testenv.Same(t, "restless: status", get(t, s.URL+"/c?u=a").status, http.StatusServiceUnavailable)
-		testenv.Same(t, "restless: calls", scripts(t, client)-before, 2)
-	}
-	restless.Store(false)
-	r := get(t, s.URL+"/c?u=a")
-	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"c";r=9;`) {
-		t.Errorf("at rest: status %d, RateLimit is %s, want 9 of 10 left", r.status, got)
-	}
-}
+}()
 
 // TestContractThatNeverRests: an override that changes all the time, and scripts that are gone all the
 // time, are no failure of Redis: the limits of everybody else stay exact.
@@ -103,24 +106,25 @@ func (s *setting) contract(t *testing.T, tag, value string) {
 	testenv.OK(t, s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err())
 }
 
-// TestContractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.
-func TestContractOfClientsWhoLeave(t *testing.T) {
-	t.Parallel()
-	s := start(t, contractRules, envoytest.Options{})
-	s.contract(t, "c|a", "tier:pro")
-	s.redis.Signal(syscall.SIGSTOP)
-	leaving, leave := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() { _, _ = send(leaving, shared, s.URL+"/c?u=a", "x-cost: 5") })
-	}
-	awaitActive(t, s, 8)
-	leave()
-	group.Wait()
-	awaitActive(t, s, 0)
-	s.redis.Signal(syscall.SIGCONT)
-	r := get(t, s.URL+"/c?u=a")
-	if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"requests";r=49;`) {
-		t.Errorf("RateLimit is %s, want 49 requests left", got)
-	}
+// contractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.
+var contractOfClientsWhoLeave = plain{
+	name: "a contract of clients who leave", config: contractRules, own: redisWith(),
+	play: func(t *testing.T, s *setting) {
+		s.contract(t, "c|a", "tier:pro")
+		s.redis.Signal(syscall.SIGSTOP)
+		leaving, leave := context.WithCancel(ctx)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() { _, _ = send(leaving, shared, s.URL+"/c?u=a", "x-cost: 5") })
+		}
+		awaitActive(t, s, 8)
+		leave()
+		group.Wait()
+		awaitActive(t, s, 0)
+		s.redis.Signal(syscall.SIGCONT)
+		r := get(t, s.URL+"/c?u=a")
+		if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"requests";r=49;`) {
+			t.Errorf("RateLimit is %s, want 49 requests left", got)
+		}
+	},
 }

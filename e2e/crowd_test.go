@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -89,7 +88,7 @@ const bySize = `{"header": "x-user", "default": 5, "max": 500}`
 // TestInOneGo: clients send thousands of requests before the worker can read what becomes of
 // the first. Each gets its limit.
 func TestInOneGo(t *testing.T) {
-	const limit, connections = 10, 12
+	const limit, connections = 10, 6
 	// The timeout is longer than the default, with which a busy machine lets Redis decide too little, and
 	// shorter than what all requests would take.
 	const hurried = `{"redis": {"cluster": "redis", "timeout": "1s"}, "rules": [{"name": "r%d", %s}]}`
@@ -149,26 +148,6 @@ func TestInOneGo(t *testing.T) {
 	}
 }
 
-// stalled starts an Envoy of one worker whose Redis hangs until woken.
-func stalled(t *testing.T, failure, timeout string) (s *setting, wake func()) {
-	t.Helper()
-	server := redistest.Start(t)
-	s = start(t, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode": "deny", %s}, "rules": [
-		{"name": "a", "match": {"path": "/901"}, "key": [{"query": "u"}],
-			"limits": [{"algorithm": "gcra", "limit": 901, %s}]},
-		{"name": "b", "match": {"path": "/902"}, "key": [{"query": "u"}],
-			"limits": [{"algorithm": "gcra", "limit": 902, %s}]}]}`,
-		timeout, failure, long, long), envoytest.Options{Redis: []string{server.Addr}, Workers: 1})
-	s.client = server.Client()
-	for _, path := range []string{"/901", "/902"} {
-		if r := get(t, s.URL+path+"?u=first"); r.status != http.StatusOK {
-			t.Fatalf("status %d before Redis hangs", r.status)
-		}
-	}
-	server.Signal(syscall.SIGSTOP)
-	return s, func() { server.Signal(syscall.SIGCONT) }
-}
-
 // awaitActive returns when Envoy has that many requests under way.
 func awaitActive(t *testing.T, s *setting, want int) {
 	t.Helper()
@@ -181,66 +160,58 @@ func awaitActive(t *testing.T, s *setting, want int) {
 	})
 }
 
-// TestClientsLeaveWhileWaiting: replies to clients that have gone reach no other
-// client. Each of the others gets its own.
-func TestClientsLeaveWhileWaiting(t *testing.T) {
-	t.Parallel()
-	s, wake := stalled(t, `"max_pending": 4096`, "20s")
-	const clients = 120
-	var (
-		group  sync.WaitGroup
-		leave  []context.CancelFunc
-		client = newClient()
-	)
-	defer client.CloseIdleConnections()
-	for i := range clients {
-		mine, cancel := context.WithCancel(ctx)
-		defer cancel()
-		leaves := i%3 == 0
-		if leaves {
-			leave = append(leave, cancel)
+// clientsWaitForRedis, while it hangs: who would be one too many in a worker does not wait for it, and replies to
+// clients that have gone reach no other client. Each of the others gets its own.
+var clientsWaitForRedis = plain{
+	name: "clients wait for Redis",
+	config: `{"redis": {"cluster": "redis", "timeout": "20s"},
+		"failure": {"mode": "deny", "max_pending": 120, "breaker": {"failures": 1000000}}, "rules": [
+		{"name": "a", "match": {"path": "/901"}, "key": [{"query": "u"}],
+			"limits": [{"algorithm": "gcra", "limit": 901, ` + long + `}]},
+		{"name": "b", "match": {"path": "/902"}, "key": [{"query": "u"}],
+			"limits": [{"algorithm": "gcra", "limit": 902, ` + long + `}]}]}`,
+	worker: true,
+	own:    redisWith(),
+	play: func(t *testing.T, s *setting) {
+		for _, path := range []string{"/901", "/902"} {
+			testenv.Same(t, "status before Redis hangs", get(t, s.URL+path+"?u=first").status, http.StatusOK)
 		}
-		limit := 901 + i%2
-		group.Go(func() {
-			r, err := send(mine, client, fmt.Sprintf("%s/%d?u=%d", s.URL, limit, i))
-			switch {
-			case leaves && err == nil:
-				t.Errorf("request %d was answered after its client had gone", i)
-			case !leaves && (err != nil || r.header.Get("x-ratelimit-limit") != fmt.Sprint(limit) ||
-				r.header.Get("x-ratelimit-remaining") != fmt.Sprint(limit-1)):
-				t.Errorf("request %d: %v, status %d, headers %v; want a limit of %d with one gone", i, err,
-					r.status, r.header, limit)
+		s.redis.Signal(syscall.SIGSTOP)
+		const clients = 120
+		var (
+			group  sync.WaitGroup
+			leave  []context.CancelFunc
+			client = newClient()
+		)
+		defer client.CloseIdleConnections()
+		for i := range clients {
+			mine, cancel := context.WithCancel(ctx)
+			defer cancel()
+			leaves := i%3 == 0
+			if leaves {
+				leave = append(leave, cancel)
 			}
-		})
-	}
-	awaitActive(t, s, clients)
-	for _, cancel := range leave {
-		cancel()
-	}
-	awaitActive(t, s, clients-len(leave))
-	wake()
-	group.Wait()
-}
-
-// TestMaxPending: who would be one too many in a worker, while Redis is slow, does not
-// wait for it.
-func TestMaxPending(t *testing.T) {
-	t.Parallel()
-	const most = 20
-	s, wake := stalled(t, fmt.Sprintf(`"max_pending": %d, "breaker": {"failures": 1000000}`, most), "20s")
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		if got := burst(t, most, most, []string{s.URL + "/901?u=x"}); got[http.StatusOK] != most {
-			t.Errorf("of those who waited %v; want %d of status 200", got, most)
+			limit := 901 + i%2
+			group.Go(func() {
+				r, err := send(mine, client, fmt.Sprintf("%s/%d?u=%d", s.URL, limit, i))
+				switch {
+				case leaves && err == nil:
+					t.Errorf("request %d was answered after its client had gone", i)
+				case !leaves && (err != nil || r.header.Get("x-ratelimit-limit") != fmt.Sprint(limit) ||
+					r.header.Get("x-ratelimit-remaining") != fmt.Sprint(limit-1)):
+					t.Errorf("request %d: %v, status %d, headers %v; want a limit of %d with one gone", i, err,
+						r.status, r.header, limit)
+				}
+			})
 		}
-	})
-	awaitActive(t, s, most)
-	if got := burst(t, 10, 10, []string{s.URL + "/902?u=x"}); got[http.StatusServiceUnavailable] != 10 {
-		t.Errorf("%v; want status 503 at once", got)
-	}
-	wake()
-	waiting.Wait()
-	if r := get(t, s.URL+"/902?u=x"); r.status != http.StatusOK {
-		t.Errorf("afterwards: status %d, want 200", r.status)
-	}
+		awaitActive(t, s, clients)
+		expectTally(t, "too many", burst(t, 10, 10, []string{s.URL + "/902?u=x"}), tally{http.StatusServiceUnavailable: 10})
+		for _, cancel := range leave {
+			cancel()
+		}
+		awaitActive(t, s, clients-len(leave))
+		s.redis.Signal(syscall.SIGCONT)
+		group.Wait()
+		testenv.Same(t, "status afterwards", get(t, s.URL+"/902?u=x").status, http.StatusOK)
+	},
 }

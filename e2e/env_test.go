@@ -75,6 +75,7 @@ type setting struct {
 	variant  string // of a plain test
 	redis    *redistest.Server
 	client   *redis.Client
+	wire     *wire // to Redis; nil: none
 	upstream *envoytest.Upstream
 }
 

@@ -75,74 +75,67 @@ func TestRepliesFail(t *testing.T) {
 	o.finish()
 }
 
-// TestRepliesInPieces: a reply that comes byte by byte is a reply.
-func TestRepliesInPieces(t *testing.T) {
-	t.Parallel()
-	s, w := wired(t, "10s")
-	w.set(func(to io.Writer, piece []byte, sent int) error {
-		for i := range piece {
-			if err := pass(to, piece[i:i+1], sent+i); err != nil {
-				return err
+// repliesCutAtEachByte: a reply that comes byte by byte is a reply. After each byte of one the connection ends:
+// the request fails, the next is decided, on a new connection and with its own reply.
+var repliesCutAtEachByte = plain{
+	name: "replies cut at each byte",
+	config: `{"redis": {"cluster": "redis", "timeout": "10s"},
+		"failure": {"mode": "deny", "breaker": {"failures": 1000000, "min_open": "1ms", "max_open": "1ms"}},
+		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 50, ` + long + `}]}]}`,
+	worker: true,
+	own: func(t *testing.T, s *setting) string {
+		s.redis = redistest.Start(t)
+		s.wire = newWire(t, s.redis.Addr, nil)
+		return s.wire.addr
+	},
+	play: func(t *testing.T, s *setting) {
+		w := s.wire
+		w.set(func(to io.Writer, piece []byte, sent int) error {
+			for i := range piece {
+				if err := pass(to, piece[i:i+1], sent+i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"}) // the script is known from here on
+		expectTally(t, "60 requests", got, tally{http.StatusOK: 50, http.StatusTooManyRequests: 10})
+		w.set(pass)
+		awaitTrial(t, s) // and nothing else is under way
+		before := w.passed.Load()
+		get(t, s.URL+"/?u=second")
+		length := int(w.passed.Load() - before)
+		if length < 10 {
+			t.Fatalf("a reply of %d bytes", length)
+		}
+		for n := range length {
+			w.set(pass)
+			w.cut()
+			awaitStatus(t, s, fmt.Sprintf("/?u=heal-%d", n), http.StatusOK)
+			w.set(func(to io.Writer, piece []byte, sent int) error {
+				_ = pass(to, piece[:min(n, len(piece))], sent)
+				return errCut
+			})
+			if r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n)); r.status != http.StatusServiceUnavailable {
+				t.Errorf("cut after %d bytes of %d: status %d, want 503", n, length, r.status)
 			}
 		}
-		return nil
-	})
-	got := burst(t, 60, 16, []string{s.URL + "/?u=pieces"})
-	expectTally(t, "60 requests", got, tally{http.StatusOK: 50, http.StatusTooManyRequests: 10})
-}
-
-// wired is a healthy Envoy on a wire, with a limit of 50 and "deny".
-func wired(t *testing.T, timeout string) (*setting, *wire) {
-	t.Helper()
-	server := redistest.Start(t)
-	w := newWire(t, server.Addr, nil)
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "`+timeout+`"},
-		"failure": {"mode": "deny", "breaker": {"failures": 1000000, "min_open": "1ms", "max_open": "1ms"}},
-		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 50, `+long+`}]}]}`,
-		envoytest.Options{Redis: []string{w.addr}, Workers: 1})
-	return s, w
-}
-
-// TestRepliesCutAtEachByte: after each byte of a reply the connection ends. The
-// request fails, the next is decided, on a new connection and with its own reply.
-func TestRepliesCutAtEachByte(t *testing.T) {
-	t.Parallel()
-	s, w := wired(t, "10s")
-	get(t, s.URL+"/?u=first") // the script is known from here on
-	awaitTrial(t, s)          // and nothing else is under way
-	before := w.passed.Load()
-	get(t, s.URL+"/?u=second")
-	length := int(w.passed.Load() - before)
-	if length < 10 {
-		t.Fatalf("a reply of %d bytes", length)
-	}
-	for n := range length {
 		w.set(pass)
-		w.cut()
-		awaitStatus(t, s, fmt.Sprintf("/?u=heal-%d", n), http.StatusOK)
-		w.set(func(to io.Writer, piece []byte, sent int) error {
-			_ = pass(to, piece[:min(n, len(piece))], sent)
-			return errCut
-		})
-		if r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n)); r.status != http.StatusServiceUnavailable {
-			t.Errorf("cut after %d bytes of %d: status %d, want 503", n, length, r.status)
+		awaitStatus(t, s, "/?u=last", http.StatusOK)
+		for n := range length { // each was charged once, whatever became of the reply
+			r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n))
+			if got := r.header.Get("x-ratelimit-remaining"); got != "48" {
+				t.Errorf("after a cut at byte %d: %s remaining, want 48", n, got)
+			}
 		}
-	}
-	w.set(pass)
-	awaitStatus(t, s, "/?u=last", http.StatusOK)
-	for n := range length { // each was charged once, whatever became of the reply
-		r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n))
-		if got := r.header.Get("x-ratelimit-remaining"); got != "48" {
-			t.Errorf("after a cut at byte %d: %s remaining, want 48", n, got)
-		}
-	}
+	},
 }
 
-// awaitTrial returns when the worker has tried Redis, which it does by itself.
+// awaitTrial returns when the worker has tried a Redis of the test's own, which it does by itself.
 func awaitTrial(t *testing.T, s *setting) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		if !strings.Contains(s.Log(), "answers:") {
+		if !strings.Contains(s.Log(), fmt.Sprintf("redis %q answers", s.ownCluster())) {
 			return errors.New("the worker has not tried Redis")
 		}
 		return nil

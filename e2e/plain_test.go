@@ -13,13 +13,16 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// plain is a test that does nothing to Envoy or Redis that another would notice, and so shares both.
+// plain is a test that does nothing to Envoy or Redis that another would notice, and so shares both. One with
+// a Redis of its own may harm that.
 type plain struct {
 	name     string
-	config   string           // as a scenario's: JSON without "redis", or a recipe with what to change in it
+	config   string           // as a scenario's, a recipe with what to change in it, too
 	stores   []scenario.Store // Redis alone unless set
 	variants []string         // it is played for each; once, for "", unless set
 	worker   bool             // it needs an Envoy of one worker
+	// own starts a Redis of the test's own, and returns the address at which Envoy finds it.
+	own func(t *testing.T, s *setting) (addr string)
 	// edit changes the listener "limited", of which the test gets a copy.
 	edit func(t *testing.T, c *envoyconf.Config, variant string)
 	play func(t *testing.T, s *setting)
@@ -36,9 +39,22 @@ var plainTests = []plain{
 	routeIsNotChosenAnew, routeName, settledOnce, settleLeavers, settlementsByResponse, shippedListener,
 	slotsAreGivenBack, trustedHeaders,
 
+	clientsWaitForRedis, contractOfClientsWhoLeave, contractThatChangesTwice,
+	passwordFromEnvironment, repliesCutAtEachByte, settlementsWithoutRedis, slotsWhileRedisIsAway, turnItOff,
+	wrongPassword,
+
 	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,
 	cookbookLoginsBackstop, cookbookMCP, cookbookMCPEvasions, cookbookMCPEvasionsOfSettled, cookbookMCPSettled,
 	cookbookQuota, cookbookStaticPage, cookbookWork,
+}
+
+// redisWith starts a Redis of a test's own with arguments.
+func redisWith(args ...string) func(*testing.T, *setting) string {
+	return func(t *testing.T, s *setting) string {
+		t.Helper()
+		s.redis = redistest.Start(t, args...)
+		return s.redis.Addr
+	}
 }
 
 // TestPlain plays the plain tests in two Envoys, of one worker and of two. Each test has a listener with
@@ -98,12 +114,29 @@ func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Serv
 			}
 			all = append(all, s)
 			text := config.JSON()
+			if !strings.Contains(text, config.Prefix) {
+				s.prefix = "rl:"
+			}
 			if strings.Contains(text, "envoy.filters.http.mcp") && isEnvoy136(t) {
 				text = strings.ReplaceAll(text, "envoy.filters.http.mcp", "mcp_proxy")
 			}
-			if store == scenario.Redis {
+			switch {
+			case p.own != nil:
+				addr := p.own(t, s)
+				if s.client == nil {
+					s.client = s.redis.Client()
+				}
+				if envoytest.ThroughRelay {
+					addr = envoytest.NewRelay(t, addr, nil).Addr
+				}
+				cluster := c.Get(envoyconf.RedisCluster).(map[string]any)
+				cluster["name"] = s.ownCluster()
+				c.Append(clusters, cluster)
+				c.Set(clusters+"/"+s.ownCluster()+"/load_assignment/endpoints", c.Endpoints([]string{addr}))
+				text = strings.Replace(text, `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, s.ownCluster()), 1)
+			case store == scenario.Redis:
 				s.redis, s.client = server, server.Client()
-			} else {
+			default:
 				text = ownRules(t, name, text)
 			}
 			c.CopyListener(name, port, text)
@@ -121,6 +154,9 @@ func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Serv
 	}
 	return all
 }
+
+// ownCluster is Envoy's name of the test's own Redis.
+func (s *setting) ownCluster() string { return s.listener + "-own" }
 
 // ownRules gives rules names that no other test has: those of the embedded store share its memory.
 func ownRules(t *testing.T, prefix, text string) string {

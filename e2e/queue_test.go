@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -91,23 +90,4 @@ var burstWaits = plain{
 			}
 		}
 	},
-}
-
-// TestReloadWhileQueued: requests that wait in the old configuration leave.
-func TestReloadWhileQueued(t *testing.T) {
-	t.Parallel()
-	config := func(name string) string {
-		return `{` + patient + `"rules": [{"name": "` + name + `", "limits": [
-			{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 5, "window": "1s", "burst": 8}]}]}`
-	}
-	s := start(t, config("a"), envoytest.Options{Dynamic: true})
-	done := make(chan tally)
-	go func() { done <- burst(t, 8, 8, []string{s.URL}) }()
-	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count(), 2, "departures") })
-	if !s.Reload(config("b"), nil) {
-		t.Error("refused")
-	}
-	if got := <-done; got[http.StatusOK] != 8 {
-		t.Errorf("%v; want 8 of status 200", got)
-	}
 }

@@ -10,10 +10,14 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// limitOf is a configuration that admits everything of the tests and tells
+// limitOf is a configuration that admits everything of the tests, some of it from leases, and tells
 // itself apart by its limit.
 func limitOf(limit int) string {
-	return fmt.Sprintf(`{%s"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`,
+	return fmt.Sprintf(`{%s"rules": [
+		{"name": "leased", "match": {"path": "/leased"}, "limits": [
+			{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000000, "window": "1d",
+				"lease": {"units": 100, "ttl": "200ms"}}]},
+		{"name": "r", "match": {"path": "/"}, "limits": [{"algorithm": "fixed_window", "limit": %d, %s}]}]}`,
 		patient, limit, long)
 }
 
@@ -35,70 +39,31 @@ func awaitLimit(t testing.TB, url string, limit int) {
 	})
 }
 
-// TestReloadUnderLoad: each new configuration takes effect, no request is lost,
-// and every one is decided.
-func TestReloadUnderLoad(t *testing.T) {
+// TestReload: each new configuration takes effect, no request is lost, and every one is decided. Units that a
+// worker holds are not lost either, and requests that wait in the old configuration leave. One with a
+// mistake changes nothing, and the log names it.
+func TestReload(t *testing.T) {
 	t.Parallel()
 	s := start(t, limitOf(1_000_000), envoytest.Options{Dynamic: true})
-	l := startLoad(t, 16, s.URL)
-	const reloads = 6
-	for i := range reloads {
-		limit := 1_000_001 + i
-		if !s.Reload(limitOf(limit), nil) {
-			t.Fatalf("reload %d was refused", i)
+	reload := func(config string) {
+		t.Helper()
+		if !s.Reload(config, nil) {
+			t.Fatalf("refused: %s", config)
 		}
+	}
+	l, leased := startLoad(t, 16, s.URL), startLoad(t, 4, s.URL+"/leased")
+	for limit := 1_000_001; limit <= 1_000_006; limit++ {
+		reload(limitOf(limit))
 		awaitLimit(t, s.URL, limit)
 		l.await(200, http.StatusOK)
 	}
-	answers := l.stop()
-	if len(answers) != 1 {
-		t.Errorf("%v; want status 200 only", l)
-	}
-	// Once the old listeners have drained, one connection a worker is left.
-	testenv.Wait(t, patience, func() error {
-		list, err := s.client.ClientList(ctx).Result()
-		if n := strings.Count(list, "\n") - 1; err != nil || n > 2 { // one is ours
-			return fmt.Errorf("%d connections to Redis, %v; want 2 at most:\n%s", n, err, list)
+	spent := leased.stop()[http.StatusOK]
+	testenv.Wait(t, patience, func() error { // units return after their time
+		if charged := s.chargedInWindow(t); charged != spent {
+			return fmt.Errorf("%d units are charged, %d were spent", charged, spent)
 		}
 		return nil
 	})
-}
-
-// TestReloadKeepsTheCount: counters outlive configurations, however the window
-// is spelled.
-func TestReloadKeepsTheCount(t *testing.T) {
-	t.Parallel()
-	config := func(window string) string {
-		return `{` + patient + `"rules": [{"name": "r", "limits": [
-			{"algorithm": "token_bucket", "limit": 10, "window": "` + window + `"}]}]}`
-	}
-	s := start(t, config("1d"), envoytest.Options{Dynamic: true})
-	remaining := func() string {
-		client := newClient()
-		defer client.CloseIdleConnections()
-		r, err := send(ctx, client, s.URL)
-		testenv.OK(t, err)
-		return r.header.Get("x-ratelimit-remaining")
-	}
-	if got := remaining(); got != "9" {
-		t.Fatalf("remaining %q, want 9", got)
-	}
-	for i, window := range []string{"24h", "1440m", "23h60m"} {
-		if !s.Reload(config(window), nil) {
-			t.Fatalf("window %s was refused", window)
-		}
-		if got, want := remaining(), fmt.Sprint(8-i); got != want {
-			t.Errorf("window %s: remaining %s, want %s", window, got, want)
-		}
-	}
-}
-
-// TestRefusedReloadKeepsTheOldConfiguration, and the log names every mistake.
-func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
-	t.Parallel()
-	s := start(t, limitOf(1_000), envoytest.Options{Dynamic: true})
-	awaitLimit(t, s.URL, 1_000)
-	l := startLoad(t, 4, s.URL)
 	for mistake, config := range map[string]string{
 		`sluice: rules[0].limits[0].window: "10x" is not a duration (want one such as "500ms", "1s", "1m", "1h", "1d")`: `{
 			"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]}]}`,
@@ -109,22 +74,39 @@ func TestRefusedReloadKeepsTheOldConfiguration(t *testing.T) {
 		`sluice: `:        `{`,
 		`sluice: rules: `: `{"rules": []}`,
 	} {
-		if s.Reload(config, nil) {
-			t.Errorf("taken: %s", config)
-		}
-		if !strings.Contains(s.Log(), mistake) {
-			t.Errorf("the log lacks %q", mistake)
-		}
+		testenv.Same(t, "that Envoy takes "+config, s.Reload(config, nil), false)
+		testenv.Same(t, "that the log has "+mistake, strings.Contains(s.Log(), mistake), true)
 		l.await(50, http.StatusOK)
-		awaitLimit(t, s.URL, 1_000)
+		awaitLimit(t, s.URL, 1_000_006)
 	}
-	if answers := l.stop(); len(answers) != 1 {
-		t.Errorf("%v; want status 200 only", l)
+	reload(limitOf(2_000_000))
+	awaitLimit(t, s.URL, 2_000_000)
+	if answers := l.stop(); len(answers) != 1 || len(leased.answers) != 1 {
+		t.Errorf("%v, and of leased units %v; want status 200 only", l, leased)
 	}
-	if !s.Reload(limitOf(2_000), nil) {
-		t.Error("a good configuration after refused ones was refused")
+	// Once the old listeners have drained, one connection a worker is left.
+	testenv.Wait(t, patience, func() error {
+		list, err := s.client.ClientList(ctx).Result()
+		if n := strings.Count(list, "\n") - 1; err != nil || n > 2 { // one is ours
+			return fmt.Errorf("%d connections to Redis, %v; want 2 at most:\n%s", n, err, list)
+		}
+		return nil
+	})
+
+	for i, window := range []string{"1d", "24h", "1440m", "23h60m"} { // in one counter, however they are spelled
+		reload(`{` + patient + `"rules": [{"name": "spelled", "limits": [
+			{"algorithm": "token_bucket", "limit": 10, "window": "` + window + `"}]}]}`)
+		shared.CloseIdleConnections() // they belong to the old listener
+		testenv.Same(t, window+": remaining", get(t, s.URL).header.Get("x-ratelimit-remaining"), fmt.Sprint(9-i))
 	}
-	awaitLimit(t, s.URL, 2_000)
+
+	reload(`{` + patient + `"rules": [{"name": "queue", "limits": [
+		{"algorithm": "leaky_bucket", "overflow": "queue", "limit": 5, "window": "1s", "burst": 8}]}]}`)
+	before, done := s.upstream.Count(), make(chan tally)
+	go func() { done <- burst(t, 8, 8, []string{s.URL}) }()
+	testenv.Wait(t, patience, func() error { return atLeast(s.upstream.Count()-before, 2, "departures") })
+	reload(limitOf(1))
+	expectTally(t, "those that waited in a queue", <-done, tally{http.StatusOK: 8})
 }
 
 // TestRefusedAtStart: with a mistake Envoy does not start, and says all of them.
@@ -140,32 +122,5 @@ func TestRefusedAtStart(t *testing.T) {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
-	}
-}
-
-// TestRedisRestartUnderLoad: with "allow" no request fails, and the limit is
-// back within the breaker's longest pause.
-func TestRedisRestartUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := start(t, `{"redis": {"cluster": "redis", "timeout": "1s"},
-		"failure": {"mode": "allow", "breaker": {"max_open": "500ms"}},
-		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1000000000,
-			`+long+`}]}]}`, envoytest.Options{})
-	l := startLoad(t, 16, s.URL)
-	for range 3 {
-		l.await(200, http.StatusOK)
-		s.redis.Restart()
-		testenv.Wait(t, patience, func() error {
-			if n := len(s.keys(t)); n != 1 {
-				return fmt.Errorf("%d keys in the new Redis, want 1", n)
-			}
-			return nil
-		})
-	}
-	if answers := l.stop(); len(answers) != 1 {
-		t.Errorf("%v; want status 200 only", l)
-	}
-	if l.worst > stuck {
-		t.Errorf("worst latency %v: a request was stuck", l.worst)
 	}
 }

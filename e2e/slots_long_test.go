@@ -2,19 +2,15 @@ package e2e
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -23,7 +19,7 @@ import (
 func TestSlotOfAWebSocket(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	s := startSlots(t, slotRule(1, ""), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
+	s := startSlots(t, slotRule(1), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
 	}})
 	conn := dial(t, s.Addr)
@@ -43,7 +39,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 		}
 	}
 	refused(2 * time.Second)
-	s.Discover(strings.Replace(slotRule(1, ""), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
+	s.Discover(strings.Replace(slotRule(1), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
 	refused(slotTTL + 2*time.Second)
 	s.redis.Restart()
 	// It learns of the slot from a renewal, of the configuration that was replaced.
@@ -61,9 +57,9 @@ func TestSlotOfAWebSocket(t *testing.T) {
 func TestSlotsOfAKilledEnvoy(t *testing.T) {
 	t.Parallel()
 	f := newFlight(0)
-	a := startSlots(t, slotRule(3, ""), f, envoytest.Options{})
+	a := startSlots(t, slotRule(3), f, envoytest.Options{})
 	b := envoytest.Start(t, envoytest.Options{
-		Plugin: slotRule(3, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr,
+		Plugin: slotRule(3), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr,
 	})
 	for range 3 {
 		hold(t, b.URL+"/hold")
@@ -92,52 +88,30 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 	})
 }
 
-// TestSlotsWhileRedisIsAway: the failure mode decides, and slots that were taken before
+// slotsWhileRedisIsAway: the failure mode decides, and slots that were taken before
 // are given back when it is back.
-func TestSlotsWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	f := newFlight(0)
-	s := startSlots(t, `{"redis": {"cluster": "redis", "timeout": "1s"},
+var slotsWhileRedisIsAway = plain{
+	name: "slots while Redis is away",
+	config: `{"redis": {"cluster": "redis", "timeout": "1s"},
 		"failure": {"breaker": {"failures": 1, "max_open": "200ms"}},
 		"rules": [
 		{"name": "chat", "key": [{"constant": "k"}],
-			"limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`, f, envoytest.Options{Workers: 1})
-	first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
-	s.awaitHeld(t, slotKey, 2)
-	s.redis.Signal(syscall.SIGSTOP)
-	for range 10 {
-		testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
-	}
-	first()
-	time.Sleep(500 * time.Millisecond)
-	second()
-	time.Sleep(500 * time.Millisecond)
-	s.redis.Signal(syscall.SIGCONT)
-	s.awaitHeld(t, slotKey, 0)
-}
-
-// TestSlotsOnACluster: through redis_proxy to a Redis Cluster.
-func TestSlotsOnACluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	f := newFlight(20 * time.Millisecond)
-	plugin := strings.Replace(slotRule(2, ""), `{"constant": "k"}`, `{"query": "u"}`, 1)
-	s := startSlots(t, plugin, f, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
-	var group sync.WaitGroup
-	for n := range 20 {
-		group.Go(func() {
-			client := newClient()
-			defer client.CloseIdleConnections()
-			for i := range 10 {
-				r, err := send(ctx, client, fmt.Sprintf("%s/sleep?u=%d", s.URL, n%10))
-				if r.status != http.StatusOK {
-					t.Errorf("request %d of user %d: status %d, %v", i, n%10, r.status, err)
-				}
-				if err != nil && !errors.Is(err, context.Canceled) {
-					t.Errorf("request %d of user %d: %v", i, n%10, err)
-				}
-			}
-		})
-	}
-	group.Wait()
+			"limits": [{"algorithm": "concurrency", "limit": 2, "ttl": "1h"}]}]}`,
+	worker: true,
+	own:    redisWith(),
+	play: func(t *testing.T, s *setting) {
+		s.upstream.Handle(newFlight(0))
+		first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
+		s.awaitHeld(t, slotKey, 2)
+		s.redis.Signal(syscall.SIGSTOP)
+		for range 10 {
+			testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+		}
+		first()
+		time.Sleep(500 * time.Millisecond)
+		second()
+		time.Sleep(500 * time.Millisecond)
+		s.redis.Signal(syscall.SIGCONT)
+		s.awaitHeld(t, slotKey, 0)
+	},
 }

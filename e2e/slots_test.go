@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -70,10 +69,10 @@ func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // slotRule is a configuration with one limit on what is in flight.
-func slotRule(limit int, more string) string {
+func slotRule(limit int) string {
 	return fmt.Sprintf(`{`+patient+bothHeaders+`"rules": [
 		{"name": "chat", "key": [{"constant": "k"}],
-			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}%s]}]}`, limit, more)
+			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}]}]}`, limit)
 }
 
 const slotKey = "{chat|k}:concurrency" // behind the prefix
@@ -98,62 +97,28 @@ func (s *setting) awaitHeld(t testing.TB, key string, want int) {
 	})
 }
 
-// hammer sends requests with so many clients until some have been rejected and enough admitted to
-// fill the upstream again and again, and counts the answers.
-func hammer(t *testing.T, f *flight, clients int, client *http.Client, urls ...string) tally {
-	t.Helper()
-	const enough = 1000
-	var (
-		mu    sync.Mutex
-		total = tally{}
-		group sync.WaitGroup
-		until = time.Now().Add(patience)
-	)
-	goOn := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		filled := total[http.StatusOK] >= enough && total[http.StatusTooManyRequests] > 0 && f.most.Load() >= 20
-		return !filled && time.Now().Before(until)
-	}
-	for n := range clients {
-		group.Go(func() {
-			for goOn() {
-				r, err := send(ctx, client, urls[n%len(urls)]+"/sleep")
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				total[r.status]++
-				mu.Unlock()
-				if r.status != http.StatusOK {
-					time.Sleep(5 * time.Millisecond)
-				}
-			}
-		})
-	}
-	group.Wait()
-	return total
-}
-
-// TestSlotsOnTwoEnvoys: 200 requests in parallel against a limit of 20 are never more
-// than 20 at once at the upstream, and fill it.
-func TestSlotsOnTwoEnvoys(t *testing.T) {
+// TestSlotsOfACrowd: of 200 clients' requests against a limit of 20 there are never more than 20 at once at the
+// upstream, and they fill it: over two Envoys, and in the embedded store over four workers.
+func TestSlotsOfACrowd(t *testing.T) {
 	t.Parallel()
 	f := newFlight(40 * time.Millisecond)
-	a := startSlots(t, slotRule(20, ""), f, envoytest.Options{Quiet: true})
-	b := envoytest.Start(t, envoytest.Options{
-		Plugin: slotRule(20, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
+	a := startSlots(t, slotRule(20), f, envoytest.Options{
+		Quiet: true, Workers: 4, Beside: map[string]string{"local": strings.Replace(slotRule(20), patient, "", 1)},
 	})
-	for _, client := range []*http.Client{newClient(), {Timeout: patience, Transport: http2()}} {
+	b := envoytest.Start(t, envoytest.Options{
+		Plugin: slotRule(20), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
+	})
+	for name, urls := range map[string][]string{"two Envoys": {a.URL, b.URL}, "one Envoy": {a.Beside["local"]}} {
 		f.most.Store(0)
-		got := hammer(t, f, 200, client, a.URL, b.URL)
-		client.CloseIdleConnections()
-		testenv.Same(t, "how many are at once at the upstream", f.most.Load(), 20)
-		testenv.Same(t, "the number of statuses", len(got), 2)
-		testenv.Within(t, "the number of 200", got[http.StatusOK], 100, math.MaxInt)
-		testenv.Within(t, "the number of 429", got[http.StatusTooManyRequests], 1, math.MaxInt)
+		l := startVarying(t, 200, func(client int, _ reply) string { return urls[client%len(urls)] + "/sleep" })
+		l.await(300, http.StatusOK)
+		l.await(1, http.StatusTooManyRequests)
+		testenv.Wait(t, patience, func() error { return atLeast(int(f.most.Load()), 20, "at once at the upstream") })
+		testenv.Same(t, name+": the number of statuses", len(l.stop()), 2)
+		testenv.Same(t, name+": how many are at once at the upstream", f.most.Load(), 20)
 		a.awaitHeld(t, slotKey, 0)
 	}
+	expectHeaders(t, get(t, a.Beside["local"]+"/sleep"), map[string]string{"x-ratelimit-remaining": "19"})
 }
 
 // http2 speaks HTTP/2 without TLS.
@@ -161,26 +126,6 @@ func http2() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{Protocols: protocols, DisableCompression: true}
-}
-
-// TestSlotsOfOneEnvoy is the same with the embedded store, over four workers.
-func TestSlotsOfOneEnvoy(t *testing.T) {
-	t.Parallel()
-	f := newFlight(40 * time.Millisecond)
-	plugin := strings.Replace(slotRule(20, ""), patient, "", 1)
-	upstream := envoytest.NewUpstream(t, f)
-	e := envoytest.Start(t, envoytest.Options{Plugin: plugin, Upstream: upstream.Addr, Workers: 4, Quiet: true})
-	client := newClient()
-	defer client.CloseIdleConnections()
-	got := hammer(t, f, 200, client, e.URL)
-	if most := f.most.Load(); most != 20 {
-		t.Errorf("%d at once at the upstream, want 20", most)
-	}
-	if len(got) != 2 || got[http.StatusOK] < 100 {
-		t.Errorf("answers: %v", got)
-	}
-	r := get(t, e.URL+"/sleep")
-	expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": "19"})
 }
 
 // hold begins a request that lasts until stop is called, and returns when it has its

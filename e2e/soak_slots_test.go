@@ -20,10 +20,10 @@ const soakKillEvery = 20 * time.Second
 // upstream, and all 20 slots are in use again within the ttl.
 func TestSlotsSoak(t *testing.T) {
 	f := newFlight(40 * time.Millisecond)
-	a := startSlots(t, slotRule(20, ""), f, envoytest.Options{Quiet: true})
+	a := startSlots(t, slotRule(20), f, envoytest.Options{Quiet: true})
 	launch := func() *envoytest.Envoy {
 		return envoytest.Start(t, envoytest.Options{
-			Plugin: slotRule(20, ""), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
+			Plugin: slotRule(20), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
 		})
 	}
 	var victim atomic.Pointer[envoytest.Envoy]

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/bridge"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -192,14 +191,13 @@ func TestLimiterThroughBridge(t *testing.T) {
 	for _, connecting := range []bool{false, true} {
 		t.Run(map[bool]string{false: "connected", true: "messages merged while connecting"}[connecting], func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
 			upstream := wasmhost.Start(t, wasmhost.Options{Wasm: bridge.Wasm, VMID: "bridge"})
 			filter, err := upstream.StartPlugin("")
 			if err != nil {
 				t.Fatal(err, upstream.Logs)
 			}
 			w := newWorker(t, wasm)
-			r := &realRedis{Server: server, t: t}
+			r := w.startRedis()
 			w.connect(&wasmhost.Bridge{Plugin: filter, Next: r, Connecting: connecting})
 			i := w.load(withRedis(perClient("a", 2) + "," + perClient("b", 9)))
 			var all []*exchange
@@ -207,19 +205,19 @@ func TestLimiterThroughBridge(t *testing.T) {
 				all = append(all, i.get("/", client("x")...))
 			}
 			if connecting {
-				if n := r.conns[0].writes; n != 0 {
+				if n := r.writes; n != 0 {
 					t.Fatalf("%d writes before there was a connection", n)
 				}
-				r.conns[0].near.Connected()
-				if n := r.conns[0].writes; n != 1 {
+				r.Conns[0].Connected()
+				if n := r.writes; n != 1 {
 					t.Errorf("%d writes of what was sent while connecting, want 1", n)
 				}
 			}
 			r.settle()
-			for n, want := range []result{
-				{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600},
-				{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600},
-				{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
+			for n, want := range []string{
+				"200 allowed limit=2 remaining=1 reset=3600",
+				"200 allowed limit=2 remaining=0 reset=3600",
+				"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
 			} {
 				w.expect("request "+string(rune('1'+n)), all[n].end(), want)
 			}

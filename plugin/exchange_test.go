@@ -1,9 +1,11 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/scenario"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
@@ -30,15 +32,6 @@ func (i *instance) get(path string, namesAndValues ...string) *exchange {
 // waits reports whether the request is paused, with no answer yet.
 func (x *exchange) waits() bool { return x.RequestPaused() && x.Local == nil }
 
-// local is the answer in place of the upstream's.
-func (x *exchange) local() *wasmhost.LocalResponse {
-	x.t.Helper()
-	if x.Local == nil {
-		x.t.Fatal("the request was not answered")
-	}
-	return x.Local
-}
-
 // outcome is the filter state for access logs.
 func (x *exchange) outcome() string { return string(x.FilterState["wasm.sluice"]) }
 
@@ -54,20 +47,32 @@ func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
 }
 
 // end lets the upstream answer if it was asked, ends the exchange and returns what
-// became of it.
-func (x *exchange) end() result {
+// became of it, as scenarios show it.
+func (x *exchange) end() string {
 	x.t.Helper()
-	defer x.End()
-	switch {
-	case x.Local != nil:
-		if want := strings.ReplaceAll(x.outcome(), " ", "_"); x.Local.Details != want {
-			x.t.Errorf("response code details %q, want the outcome %q", x.Local.Details, want)
-		}
-		return resultOf(x.t, int(x.Local.Status), x.outcome(), x.Local.Headers)
-	case x.RequestPaused():
-		return result{Outcome: x.outcome()}
+	if x.Local == nil && !x.waits() {
+		x.respond()
 	}
-	return resultOf(x.t, 200, x.outcome(), x.respond())
+	a := x.answer()
+	x.End()
+	return a.String()
+}
+
+// answer is what the client has got by now.
+func (x *exchange) answer() (a scenario.Answer) {
+	x.t.Helper()
+	if x.waits() {
+		return a
+	}
+	a.Outcome, a.Headers = x.outcome(), x.Downstream.Headers[1:]
+	var err error
+	if a.Status, err = strconv.Atoi(x.Downstream.Headers[0][1]); err != nil {
+		x.t.Error(err)
+	}
+	if want := strings.ReplaceAll(a.Outcome, " ", "_"); x.Local != nil && x.Local.Details != want {
+		x.t.Errorf("response code details %q, want the outcome %q", x.Local.Details, want)
+	}
+	return a
 }
 
 // once is a limit that admits one request an hour.

@@ -116,17 +116,17 @@ func TestFailureModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct {
 		name, outcome string // the outcome's name in metrics
-		want          result
+		want          string
 		body          string // is part of it
 	}{
-		{name: "allow", outcome: "failed_allow", want: result{Status: 200, Outcome: "failed:allow"}},
+		{name: "allow", outcome: "failed_allow", want: "200 failed:allow"},
 		{
-			name: "deny", outcome: "failed_deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1},
+			name: "deny", outcome: "failed_deny", want: "503 failed:deny retry-after=1",
 			body: "#temporary-reduced-capacity",
 		},
 		{
 			name: "local", outcome: "local_allowed",
-			want: result{Status: 200, Outcome: "local:allowed", Limit: 2, Remaining: 1, Reset: 3600},
+			want: "200 local:allowed limit=2 remaining=1 reset=3600",
 		},
 	} {
 		for _, c := range causes {
@@ -135,8 +135,8 @@ func TestFailureModes(t *testing.T) {
 				eachWorld(t, func(t *testing.T, w *worker) {
 					x := c.fail(w, fmt.Sprintf(`{"redis": {"cluster": "redis", "timeout": "50ms"}, "rules": [%s],
 						"failure": {"mode": %q%s}}`, perClient("a", 2), mode.name, c.failure))
-					if mode.body != "" && !strings.Contains(x.local().Body, mode.body) {
-						t.Errorf("body %s, want type %s", x.local().Body, mode.body)
+					if body := string(x.Downstream.Body); !strings.Contains(body, mode.body) {
+						t.Errorf("body %s, want type %s", body, mode.body)
 					}
 					w.expect("a request", x.end(), mode.want)
 					w.loaded[0].flush()
@@ -156,11 +156,11 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		mode string
-		want result
+		want string
 		left int
 	}{
-		{mode: "allow", want: result{Status: 200, Outcome: "failed:allow", Limit: 9, Remaining: 7, Reset: 3600}, left: 7},
-		{mode: "deny", want: result{Status: 503, Outcome: "failed:deny", RetryAfter: 1}, left: 8},
+		{mode: "allow", want: "200 failed:allow limit=9 remaining=7 reset=3600", left: 7},
+		{mode: "deny", want: "503 failed:deny retry-after=1", left: 8},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
@@ -168,21 +168,21 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 				r := w.startRedis()
 				i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"mode": "` + test.mode + `"}, "rules": [` +
 					perClient("a", 9) + `, ` + perClient("b", 9) + `]}`)
-				ask := func() result {
+				ask := func() string {
 					x := i.get("/", client("x")...)
 					r.settle()
 					return x.end()
 				}
-				w.expect("all well", ask(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
-				if err := r.client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~rl:{a|*").Err(); err != nil {
+				w.expect("all well", ask(), "200 allowed limit=9 remaining=8 reset=3600")
+				if err := r.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~rl:{a|*").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("one fails", ask(), test.want)
-				if err := r.client().Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err(); err != nil {
+				if err := r.Client().Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err(); err != nil {
 					t.Fatal(err)
 				}
 				w.expect("all well again", ask(),
-					result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: test.left - 1, Reset: 3600})
+					fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", test.left-1))
 			})
 		})
 	}

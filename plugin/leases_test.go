@@ -32,7 +32,7 @@ func TestLeases(t *testing.T) {
 			ask(n)
 		}
 		testenv.Same(w.t, "admitted of the first 150", admitted, 150)
-		if writes := r.writes(); writes > 50 {
+		if writes := r.writes; writes > 50 {
 			t.Errorf("%d writes to Redis for 150 requests, want few", writes)
 		}
 		for n := range 100 {

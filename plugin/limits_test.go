@@ -33,23 +33,23 @@ func TestPipelining(t *testing.T) {
 				for range 4 {
 					all = append(all, i.get("/", client("x")...), i.get("/", client("y")...))
 				}
-				if got := r.conns[0].writes; got != 8 {
+				if got := r.writes; got != 8 {
 					t.Errorf("%d writes for 8 requests of 2 rules, want 8", got)
 				}
 				if got := r.settle(); piece == 0 && got != 3 {
 					t.Errorf("%d messages, want 3: the replies to checks by hash, to checks by source and to refunds", got)
 				}
 				for n, x := range all {
-					want := []result{
-						{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600},
-						{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 0, Reset: 3600},
-						{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
-						{Status: 429, Outcome: "limited:a", Limit: 2, Remaining: 0, Reset: 3600, RetryAfter: 3600},
+					want := []string{
+						"200 allowed limit=2 remaining=1 reset=3600",
+						"200 allowed limit=2 remaining=0 reset=3600",
+						"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
+						"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
 					}[n/2]
 					w.expect(fmt.Sprint("request ", n+1), x.end(), want)
 				}
-				if len(r.conns) != 1 {
-					t.Errorf("%d streams, want 1", len(r.conns))
+				if len(r.Conns) != 1 {
+					t.Errorf("%d streams, want 1", len(r.Conns))
 				}
 			})
 		})
@@ -63,12 +63,12 @@ func TestScriptsAreSentAgain(t *testing.T) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
 		for n := range 3 {
-			if err := r.client().ScriptFlush(t.Context()).Err(); err != nil {
+			if err := r.Client().ScriptFlush(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			x := i.get("/", client("x")...)
 			r.settle()
-			w.expect("request", x.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8 - n, Reset: 3600})
+			w.expect("request", x.end(), fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", 8-n))
 		}
 		if logs := w.logs(); len(logs) > 0 {
 			t.Errorf("logged %q", logs)
@@ -90,6 +90,6 @@ func TestBodyFollows(t *testing.T) {
 		if got, want := string(x.Upstream.Body), "the first half, the second"; got != want {
 			t.Errorf("body %q, want %q", got, want)
 		}
-		w.expect("the request", x.end(), result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+		w.expect("the request", x.end(), "200 allowed limit=9 remaining=8 reset=3600")
 	})
 }

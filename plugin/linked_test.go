@@ -134,8 +134,8 @@ func TestUnwanted(t *testing.T) {
 	}
 }
 
-// What the plugin takes from the host, and what it shows. Each function of WASI is a way into libc: one that is new here
-// needs a look at what else it brings in. What is exported, Envoy calls:
+// What the plugin takes from the host, and what it shows. Each function of WASI is a way into libc: one that is new
+// here needs a look at what else it brings in. What is exported, Envoy calls:
 //   - malloc, if there is one, in place of proxy_on_memory_allocate. It leaves what it has allocated to the guest, and
 //     TinyGo's malloc counts that as in use for ever; what proxy_on_memory_allocate gives is garbage collected.
 //   - proxy_on_grpc_receive_initial_metadata and proxy_on_grpc_receive_trailing_metadata inside proxy_grpc_stream,

@@ -37,7 +37,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 		all[n/batch%batch].End()
 		if n/batch%50 == 49 {
-			r.conns[len(r.conns)-1].close(wasmhost.GRPCInternal)
+			r.Last().Close(wasmhost.GRPCInternal)
 		}
 		r.settle()
 		i.wait(10 * time.Millisecond)

@@ -101,7 +101,7 @@ func TestMetricsOfRedis(t *testing.T) {
 		r.settle()
 		waits.end()
 		step("no more", 6, 1, 0, 0)
-		r.conns[0].close(wasmhost.GRPCInternal)
+		r.Conns[0].Close(wasmhost.GRPCInternal)
 		i.wait(time.Millisecond)
 		ask()
 		step("the connection was lost", 8, 2, 0, 1)

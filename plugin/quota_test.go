@@ -25,20 +25,20 @@ func TestQuotaBesideOtherRules(t *testing.T) {
 			{"name": "line", "match": {"headers": {"x-line": {"present": true}}}, "limits": [{"algorithm": "leaky_bucket",
 				"limit": 1, "window": "1s", "burst": 5, "overflow": "queue"}]}]}`)
 		first := i.get(quotaPath, client("x")...)
-		testenv.Same(t, "the first is answered", int(first.local().Status), 200)
+		testenv.Same(t, "the first is answered", first.answer().Status, 200)
 		w.expect("a second, meanwhile", i.get(quotaPath, client("x")...).end(),
-			result{Status: 429, Outcome: "limited:slots", Limit: 1, RetryAfter: 1})
+			"429 limited:slots limit=1 remaining=0 reset=0 retry-after=1")
 		first.End()
 		i.wait(time.Second)
 		third := i.get(quotaPath, client("x")...)
-		testenv.Same(t, "a third, later", int(third.local().Status), 200)
+		testenv.Same(t, "a third, later", third.answer().Status, 200)
 		third.End()
 		i.get(quotaPath, "x-client", "a", "x-line", "1").End()
 		held := i.get(quotaPath, "x-client", "b", "x-line", "1")
 		testenv.Same(t, "that one is held", held.waits(), true)
 		i.wait(1100 * time.Millisecond)
 		testenv.Same(t, "its outcome", held.outcome(), "quota")
-		if body := string(held.local().Body); !strings.HasPrefix(body, `{"limits":[{"name":"per-client-1m"`) {
+		if body := string(held.Downstream.Body); !strings.HasPrefix(body, `{"limits":[{"name":"per-client-1m"`) {
 			t.Errorf("held: %s", body)
 		}
 		held.End()

@@ -19,23 +19,23 @@ func TestReload(t *testing.T) {
 		after := w.load(withRedis(perClient("new", 5)))
 		second := after.get("/", client("x")...)
 		before.Close() // waits for the request that it still has
-		if len(r.conns) != 2 {
-			t.Fatalf("%d streams, want one for each configuration", len(r.conns))
+		if len(r.Conns) != 2 {
+			t.Fatalf("%d streams, want one for each configuration", len(r.Conns))
 		}
 		r.settle()
 		w.expect("under the old configuration", first.end(),
-			result{Status: 200, Outcome: "allowed", Limit: 9, Remaining: 8, Reset: 3600})
+			"200 allowed limit=9 remaining=8 reset=3600")
 		w.expect("under the new one", second.end(),
-			result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 4, Reset: 3600})
-		if !r.conns[0].closed {
+			"200 allowed limit=5 remaining=4 reset=3600")
+		if r.Conns[0].Open() {
 			t.Error("the old configuration's stream is still open")
 		}
 		third := after.get("/", client("x")...)
 		r.settle()
 		w.expect("after the reload", third.end(),
-			result{Status: 200, Outcome: "allowed", Limit: 5, Remaining: 3, Reset: 3600})
-		testenv.Same(w.t, "number of streams", len(r.conns), 2)
-		testenv.Same(w.t, "that the new configuration's stream is closed", r.conns[1].closed, false)
+			"200 allowed limit=5 remaining=3 reset=3600")
+		testenv.Same(w.t, "number of streams", len(r.Conns), 2)
+		testenv.Same(w.t, "that the new configuration's stream is closed", !r.Conns[1].Open(), false)
 	})
 }
 
@@ -50,7 +50,7 @@ func TestReloadAndLoss(t *testing.T) {
 		first, second := before.get("/", client("x")...), after.get("/", client("x")...)
 		m.Conns[0].Close(wasmhost.GRPCInternal)
 		before.wait(time.Millisecond)
-		w.expect("whose stream was lost", first.end(), result{Status: 200, Outcome: "failed:allow"})
+		w.expect("whose stream was lost", first.end(), "200 failed:allow")
 		if !second.waits() {
 			t.Error("the other configuration's request waits no more")
 		}
@@ -85,7 +85,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 			t.Error("took the end of the old stream for its own")
 		}
 		m.Conns[1].Reply("+OK\r\n-ERR of the new stream\r\n") // the first answers the question in place of a lost one
-		w.expect("the second request", second.end(), result{Status: 200, Outcome: "failed:allow"})
+		w.expect("the second request", second.end(), "200 failed:allow")
 	})
 }
 
@@ -98,6 +98,6 @@ func TestRefusedReload(t *testing.T) {
 			t.Fatal("a configuration without rules was accepted")
 		}
 		w.expectLogs("critical sluice: rules")
-		w.expect("a request", i.get("/").end(), result{Status: 200, Outcome: "allowed", Limit: 1, Remaining: 0, Reset: 3600})
+		w.expect("a request", i.get("/").end(), "200 allowed limit=1 remaining=0 reset=3600")
 	})
 }

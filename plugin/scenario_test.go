@@ -40,25 +40,28 @@ func TestScenarios(t *testing.T) {
 
 // virtualWorld implements scenario.Virtual: a worker beside a Redis of twins.
 type virtualWorld struct {
+	cluster
+
 	world  world
 	config *scenario.Config
 	worker *worker
 	*instance
 	redis    *twinredis.Server
-	conns    []*twinConn
 	upstream scenario.Answer
-	down     bool // Redis
-	sent     int  // messages to Redis
-	held     []*wasmhost.Stream
+	held     []*exchange
 }
 
 // Load implements scenario.World.
 func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
-	v.config, v.conns, v.redis, v.upstream = c, nil, twinredis.New(), scenario.Answer{Status: 200}
-	v.down, v.held = false, nil
 	w := newWorker(t, v.world)
-	v.worker = w
+	*v = virtualWorld{
+		world: v.world, config: c, worker: w, redis: twinredis.New(), upstream: scenario.Answer{Status: 200},
+	}
+	v.serve = func(_ *wasmhost.Conn, commands []byte) []byte {
+		return v.redis.Receive(nil, commands, w.clock.now.UnixMicro())
+	}
+	v.OnSend = func(*wasmhost.Conn, []byte) { v.writes++ }
 	w.properties = wasmhost.Properties{}
 	if v.config.Has("claims") {
 		claims := scenario.Claims()
@@ -74,7 +77,7 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	if v.config.Has("secret") {
 		w.setenv("SLUICE_HASH_SECRET", "0123456789abcdef\r\n")
 	}
-	w.connect(v)
+	w.connect(&v.cluster)
 	cfg, err := config.Parse([]byte(c.JSON()))
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +88,7 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	}
 	v.redis.Know(rules)
 	v.instance = w.load(c.JSON())
+	v.ticked = func() { v.settle() }
 }
 
 // addProperties adds metadata as Envoy has it for proxy_get_property: numbers are doubles.
@@ -112,20 +116,17 @@ func (v *virtualWorld) Send(_ *testing.T, requests []scenario.Request) (answers 
 }
 
 func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
-	before := v.sent
-	s := v.open(r)
+	before := v.writes
+	x := v.open(r)
 	v.settle()
-	sent := v.sent - before
-	if s.RequestPaused() && s.Local == nil {
-		return a
-	}
-	a = v.finish(s)
+	sent := v.writes - before
+	a = v.finish(x)
 	a.Sent = sent
 	return a
 }
 
 // open brings a request.
-func (v *virtualWorld) open(r *scenario.Request) *wasmhost.Stream {
+func (v *virtualWorld) open(r *scenario.Request) *exchange {
 	headers := wasmhost.Request(r.Method, r.Path)
 	s := v.NewStream()
 	address := "127.0.0.1"
@@ -146,74 +147,69 @@ func (v *virtualWorld) open(r *scenario.Request) *wasmhost.Stream {
 	}
 	s.Properties["source.address"] = []byte(net.JoinHostPort(address, "40000"))
 	s.RequestHeaders(headers, true)
-	return s
+	return &exchange{Stream: s, t: v.worker.t}
 }
 
-// finish has the upstream answer a request that was not answered in its place, and ends it.
-func (v *virtualWorld) finish(s *wasmhost.Stream) (a scenario.Answer) {
-	if s.Local == nil {
-		if _, over := s.Upstream.Headers.Get("x-quota"); over && v.config.Has("economy") {
-			s.ResponseHeaders(wasmhost.Response("202", "content-type", "text/plain"), false)
-			s.ResponseBody([]byte("economy"), true)
-		} else {
-			a.Upstream = upstreamRequest(s.Upstream.Headers)
-			headers := map[string]any{}
-			for _, h := range v.upstream.Headers {
-				headers[h[0]] = h[1]
-			}
-			s.Attributes = map[string]any{"response": map[string]any{"code": v.upstream.Status, "headers": headers}}
-			s.ResponseHeaders(append(wasmhost.Response(strconv.Itoa(v.upstream.Status)), v.upstream.Headers...), true)
+// finish has the upstream answer a request that was not answered in its place, and ends it unless it waits.
+func (v *virtualWorld) finish(x *exchange) scenario.Answer {
+	var through *scenario.Request
+	switch _, over := x.Upstream.Headers.Get("x-quota"); {
+	case x.waits():
+		return scenario.Answer{}
+	case x.Local != nil:
+	case over && v.config.Has("economy"):
+		x.ResponseHeaders(wasmhost.Response("202", "content-type", "text/plain"), false)
+		x.ResponseBody([]byte("economy"), true)
+	default:
+		through = upstreamRequest(x.Upstream.Headers)
+		headers := map[string]any{}
+		for _, h := range v.upstream.Headers {
+			headers[h[0]] = h[1]
 		}
-	} else if want := strings.ReplaceAll(string(s.FilterState["wasm.sluice"]), " ", "_"); s.Local.Details != want {
-		v.worker.t.Errorf("response code details %q, want the outcome %q", s.Local.Details, want)
+		x.Attributes = map[string]any{"response": map[string]any{"code": v.upstream.Status, "headers": headers}}
+		x.ResponseHeaders(append(wasmhost.Response(strconv.Itoa(v.upstream.Status)), v.upstream.Headers...), true)
 	}
-	a.Body = string(s.Downstream.Body)
-	s.End()
+	a := x.answer()
+	a.Body, a.Upstream, a.Rejected = string(x.Downstream.Body), through, string(x.FilterState["wasm.sluice.rejected"])
+	x.End()
 	v.settle()
-	a.Status = whole(v.worker.t, "status", s.Downstream.Headers[0][1])
-	a.Outcome, a.Headers = string(s.FilterState["wasm.sluice"]), s.Downstream.Headers[1:]
-	a.Rejected = string(s.FilterState["wasm.sluice.rejected"])
 	return a
 }
 
 // Burst implements scenario.World.
 func (v *virtualWorld) Burst(_ *testing.T, n int, r *scenario.Request) (outcomes []string) {
-	var all []*wasmhost.Stream
+	var all []*exchange
 	for range n {
 		all = append(all, v.open(r))
 	}
-	waits := func(s *wasmhost.Stream) bool { return s.RequestPaused() && s.Local == nil }
 	v.settle()
-	for n := 0; n < 50 && slices.ContainsFunc(all, waits); n++ { // one callback concludes some hundred of them
+	for n := 0; n < 50 && slices.ContainsFunc(all, (*exchange).waits); n++ { // one callback concludes some hundred of them
 		v.Pass(20 * time.Millisecond)
 	}
-	for _, s := range all {
-		if waits(s) {
-			outcomes = append(outcomes, "waits")
-			continue
-		}
-		a := v.finish(s)
-		outcomes = append(outcomes, strconv.Itoa(a.Status)+" "+a.Outcome)
+	for _, x := range all {
+		a := v.finish(x)
+		a.Headers = nil
+		outcomes = append(outcomes, a.String())
 	}
 	return outcomes
 }
 
 // Hold implements scenario.World.
 func (v *virtualWorld) Hold(_ *testing.T, r *scenario.Request) (a scenario.Answer, held bool) {
-	s := v.open(r)
+	x := v.open(r)
 	v.settle()
-	if s.RequestPaused() || s.Local != nil {
-		return v.finish(s), false
+	if x.RequestPaused() || x.Local != nil {
+		return v.finish(x), false
 	}
-	v.held = append(v.held, s)
+	v.held = append(v.held, x)
 	return a, true
 }
 
 // Release implements scenario.World.
 func (v *virtualWorld) Release(*testing.T) scenario.Answer {
-	s := v.held[0]
+	x := v.held[0]
 	v.held = v.held[1:]
-	return v.finish(s)
+	return v.finish(x)
 }
 
 // upstreamRequest is what an upstream gets.
@@ -251,7 +247,11 @@ func (v *virtualWorld) Redis(t *testing.T, words []string) string {
 	case words[0] == "SET" && len(words) == 3:
 		v.redis.Set(words[1], words[2], 0, now)
 	case words[0] == "SET" && len(words) == 5 && words[3] == "PX":
-		v.redis.Set(words[1], words[2], int64(whole(t, "PX", words[4]))*1000, now)
+		life, err := time.ParseDuration(words[4] + "ms")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.redis.Set(words[1], words[2], life.Microseconds(), now)
 	case words[0] == "DEL":
 		v.redis.Delete(words[1])
 		return "1"
@@ -262,26 +262,17 @@ func (v *virtualWorld) Redis(t *testing.T, words []string) string {
 }
 
 // Pass implements scenario.Virtual.
-func (v *virtualWorld) Pass(d time.Duration) {
-	c := v.worker.clock
-	end := c.now.Add(d)
-	for v.arm(); v.period > 0 && !v.due.After(end); v.arm() {
-		c.now = v.due
-		v.due = v.due.Add(v.period)
-		v.Tick()
-		v.settle()
-	}
-	c.now = end
-}
+func (v *virtualWorld) Pass(d time.Duration) { v.wait(d) }
 
 // Fault implements scenario.Virtual.
 func (v *virtualWorld) Fault(down bool) {
-	v.down = down
-	if down {
-		for _, c := range v.conns {
-			c.near.Close(wasmhost.GRPCUnknown)
+	if v.Refuse = 0; down {
+		v.Refuse = wasmhost.GRPCUnavailable
+		for _, c := range v.Conns {
+			if c.Open() {
+				c.Close(wasmhost.GRPCUnknown)
+			}
 		}
-		v.conns = nil
 	}
 }
 
@@ -293,43 +284,3 @@ func (v *virtualWorld) Metrics() map[string]int64 {
 
 // Log implements scenario.Virtual.
 func (v *virtualWorld) Log() []string { return v.worker.logs() }
-
-// twinConn is a connection to the Redis of twins, which answers once the world settles.
-type twinConn struct {
-	world *virtualWorld
-	near  wasmhost.NearEnd
-	sent  []byte
-}
-
-// Open implements wasmhost.Cluster.
-func (v *virtualWorld) Open(near wasmhost.NearEnd) wasmhost.Peer {
-	c := &twinConn{world: v, near: near}
-	if v.down {
-		near.Close(wasmhost.GRPCUnavailable)
-		return c
-	}
-	v.conns = append(v.conns, c)
-	return c
-}
-
-// Send implements wasmhost.Peer.
-func (c *twinConn) Send(message []byte) {
-	c.world.sent++
-	c.sent = append(c.sent, message...)
-}
-
-// Cancel implements wasmhost.Peer.
-func (c *twinConn) Cancel() { c.sent = nil }
-
-// settle brings all replies, and those to what is sent meanwhile.
-func (v *virtualWorld) settle() {
-	for again := true; again; {
-		again = false
-		for _, c := range v.conns {
-			if sent := c.sent; len(sent) > 0 {
-				c.sent, again = nil, true
-				c.near.Receive(v.redis.Receive(nil, sent, v.worker.clock.now.UnixMicro()))
-			}
-		}
-	}
-}

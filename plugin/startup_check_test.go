@@ -25,7 +25,7 @@ func TestTrialOncePerWorker(t *testing.T) {
 			i.NewStream()
 			i.wait(4 * time.Millisecond)
 			r.settle()
-			if got := len(r.conns); got != step.streams {
+			if got := len(r.Conns); got != step.streams {
 				t.Errorf("%s: %d streams, want %d", step.name, got, step.streams)
 			}
 		}

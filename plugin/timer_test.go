@@ -60,7 +60,7 @@ func TestQueue(t *testing.T) {
 			all = append(all, i.get("/"))
 		}
 		w.expect("what does not fit", all[4].end(),
-			result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 0, Reset: 1, RetryAfter: 1})
+			"429 limited:q limit=4 remaining=0 reset=1 retry-after=1")
 		for n := range 4 {
 			for later, x := range all[:4] {
 				if waits := later > n; x.waits() != waits {
@@ -83,7 +83,7 @@ func TestQueue(t *testing.T) {
 		}
 		for n, x := range all[:4] {
 			w.expect(fmt.Sprint("request ", n), x.end(),
-				result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3 - n, Reset: 1})
+				fmt.Sprintf("200 allowed limit=4 remaining=%d reset=1", 3-n))
 		}
 	})
 }
@@ -125,12 +125,12 @@ func TestQueueMaxDelay(t *testing.T) {
 		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
 		first, second, third := i.get("/"), i.get("/"), i.get("/")
 		w.expect("the one that would wait 200 ms", third.end(),
-			result{Status: 429, Outcome: "limited:q", Limit: 4, Remaining: 2, Reset: 1, RetryAfter: 1})
+			"429 limited:q limit=4 remaining=2 reset=1 retry-after=1")
 		i.wait(100 * time.Millisecond)
 		w.expect("the one at the head", first.end(),
-			result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 3, Reset: 1})
+			"200 allowed limit=4 remaining=3 reset=1")
 		w.expect("the one that waited 100 ms", second.end(),
-			result{Status: 200, Outcome: "allowed", Limit: 4, Remaining: 2, Reset: 1})
+			"200 allowed limit=4 remaining=2 reset=1")
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -12,12 +13,12 @@ func TestEmbeddedStoreOutlivesReload(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		before := w.load(`{"rules": [` + perClient("a", 2) + `]}`)
 		w.expect("before", before.get("/", client("x")...).end(),
-			result{Status: 200, Outcome: "allowed", Limit: 2, Remaining: 1, Reset: 3600})
+			"200 allowed limit=2 remaining=1 reset=3600")
 		after := w.load(`{"rules": [` + perClient("a", 3) + `]}`)
 		before.Close()
 		w.clock.advance(time.Minute)
 		w.expect("after", after.get("/", client("x")...).end(),
-			result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 1, Reset: 3540})
+			"200 allowed limit=3 remaining=1 reset=3540")
 	})
 }
 
@@ -33,13 +34,13 @@ func TestWorkersAtOnce(t *testing.T) {
 			if call == "proxy_set_shared_data" && rounds < 2 {
 				rounds++
 				w.expect("in between", second.get("/", client("x")...).end(),
-					result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 3 - rounds, Reset: 3600})
+					fmt.Sprintf("200 allowed limit=3 remaining=%d reset=3600", 3-rounds))
 			}
 		}
 		first := w.load(config)
 		w.expect("the one that was overtaken", first.get("/", client("x")...).end(),
-			result{Status: 200, Outcome: "allowed", Limit: 3, Remaining: 0, Reset: 3600})
+			"200 allowed limit=3 remaining=0 reset=3600")
 		w.expect("the next", first.get("/", client("x")...).end(),
-			result{Status: 429, Outcome: "limited:a", Limit: 3, Remaining: 0, Reset: 3600, RetryAfter: 3600})
+			"429 limited:a limit=3 remaining=0 reset=3600 retry-after=3600")
 	})
 }

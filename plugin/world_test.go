@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/scenario"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
@@ -162,6 +163,17 @@ func (w *worker) newHost() *wasmhost.Host {
 	return h
 }
 
+// expect compares what became of a request with what was wanted, as scenarios write it.
+// Seconds are exact where the test's clock decides. A real Redis has its own: there they
+// may be fewer by what the test has taken so far.
+func (w *worker) expect(what, got, want string) {
+	w.t.Helper()
+	passed := int(time.Since(w.began)/time.Second) + 1
+	if !w.realClock || !scenario.WithinSeconds(got, want, passed) {
+		testenv.Same(w.t, what, got, want)
+	}
+}
+
 // logs is every line that was logged, with its level: "warn sluice: ...".
 func (w *worker) logs() (lines []string) {
 	return slices.DeleteFunc(w.allLogs(), func(line string) bool { return line == aboutVersion })
@@ -220,6 +232,7 @@ type instance struct {
 	worker *worker
 	period time.Duration // of the timer that runs
 	due    time.Time     // its next tick
+	ticked func()        // if not nil, runs after each tick
 }
 
 // wait passes time, and ticks as the plugin has asked for.
@@ -230,6 +243,9 @@ func (i *instance) wait(d time.Duration) {
 		c.now = i.due
 		i.due = i.due.Add(i.period)
 		i.Tick()
+		if i.ticked != nil {
+			i.ticked()
+		}
 	}
 	c.now = end
 }

@@ -140,8 +140,8 @@ var ours = []string{
 	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-policy", "ratelimit", "retry-after",
 }
 
-// line is the answer as scenarios show it.
-func (a *Answer) line() string {
+// String is the answer as scenarios show it.
+func (a *Answer) String() string {
 	if a.Status == 0 {
 		return "waits"
 	}
@@ -162,7 +162,7 @@ func (a *Answer) line() string {
 
 // show writes the answer, and what else is to be shown of it.
 func (a *Answer) show(out *strings.Builder, what []string) {
-	fmt.Fprintln(out, a.line())
+	fmt.Fprintln(out, a)
 	if a.Body != "" && slices.Contains(what, "body") {
 		fmt.Fprintln(out, "  "+a.Body)
 	}

@@ -55,6 +55,9 @@ func (c *Conn) Take() []byte {
 	return b
 }
 
+// Connected says that the stream has a connection, where a Bridge waits for one.
+func (c *Conn) Connected() { c.near.Connected() }
+
 // Reply sends the guest one message.
 func (c *Conn) Reply(message string) { c.near.Receive([]byte(message)) }
 

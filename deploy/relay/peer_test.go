@@ -252,3 +252,25 @@ func sliced(t *testing.T, target string) (addr string) {
 	}()
 	return listener.Addr().String()
 }
+
+// TestDatabaseOfAnother: all peers share the relay's connection to Redis. One that selects another database is
+// refused, since every limiter's counters would move there with it.
+func TestDatabaseOfAnother(t *testing.T) {
+	t.Parallel()
+	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
+	relay := startRotating(t, server.Addr, newSecretVolume(t, password).file())
+	startLimiter(t, "10s", relay.Addr)
+	selects := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n")
+	answer := talk(t, relay.Addr, endless(frame(0, uint32(len(selects)), selects), nil, 0), func(answer []byte) bool {
+		return bytes.HasSuffix(answer, []byte("\r\n"))
+	})
+	if !bytes.Contains(answer, []byte("-NOPERM")) {
+		t.Errorf("SELECT was answered with %q, want -NOPERM", answer)
+	}
+	startLimiter(t, "10s", relay.Addr)
+	keyspace, err := admin.Info(t.Context(), "keyspace").Result()
+	testenv.OK(t, err)
+	if !strings.Contains(keyspace, "db0:") || strings.Contains(keyspace, "db5:") {
+		t.Errorf("the counters are not in database 0 alone:\n%s", keyspace)
+	}
+}

@@ -224,6 +224,10 @@ func (l *Limiter) checkCluster() {
 			l.wrong(Cluster, "redis.cluster", "the cluster %q has neither the bridge and a TCP connection pool, for Redis, "+
 				"nor http2_protocol_options, for a relay (%s)", name, seeCluster)
 		}
+		// All limiters behind a redis_proxy share its connections, so that SELECT would move each of them.
+		if way := WayTo(l.found, name); l.cfg.Redis.Database != 0 && (way.Relay || way.Cluster != name) {
+			l.wrong(Cluster, "redis.database", "%d, but redis_proxy has 0 for all its limiters (want 0)", l.cfg.Redis.Database)
+		}
 	case complete:
 		want, names := "one of that name, or one of ", slices.Sorted(maps.Keys(l.around.clusters))
 		switch len(names) {

@@ -170,13 +170,10 @@ func (s *session) eachKey(ctx context.Context, pattern string, f func(names []st
 			if err != nil {
 				return err
 			}
-			if err := f(names); err != nil {
+			if err := f(names); err != nil || next == 0 {
 				return err
 			}
-			if cursor = next; cursor == 0 {
-				return nil
-			}
-			if seen[cursor] {
+			if cursor = next; seen[cursor] {
 				return fmt.Errorf("its SCAN goes round in circles: cursor %d came twice", cursor)
 			}
 			seen[cursor] = true
@@ -189,6 +186,10 @@ func (s *session) eachKey(ctx context.Context, pattern string, f func(names []st
 	}
 	cluster, ok := s.redis.(*redis.ClusterClient)
 	if !ok {
+		// A node of a Redis Cluster, of which SCAN would give its own keys alone, refuses keys of two slots.
+		if err := s.redis.Eval(ctx, "return 1", []string{s.Prefix + ":{a}", s.Prefix + ":{b}"}).Err(); err != nil {
+			return err
+		}
 		return walk(s.redis)
 	}
 	var one sync.Mutex // primaries are walked one after the other

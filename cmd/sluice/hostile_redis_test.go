@@ -2,11 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -105,4 +109,22 @@ func TestHostileRedis(t *testing.T) {
 			t.Errorf("%s, doctor: exit code %d, %s%s", c.name, r.code, r.out, r.errors)
 		}
 	}
+}
+
+// said counts the lines that go-redis logs.
+type said struct{ lines atomic.Int64 }
+
+func (s *said) Printf(context.Context, string, ...any) { s.lines.Add(1) }
+
+// TestOneErrorLine: a Redis that cannot be reached is one line of the command's own. go-redis would write others to
+// the terminal, among them the addresses of a cluster's nodes as a hostile Redis spells them.
+func TestOneErrorLine(t *testing.T) {
+	t.Parallel()
+	var s said
+	redis.SetLogger(&s)
+	const plugin = `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "key": [{"header": "x"}],
+		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`
+	r := execute(t, plugin, "get", "a", "v", "-c", "-", "--redis", "127.0.0.1:1")
+	testenv.Same(t, "the command's own lines", strings.Count(r.errors, "\n"), 1)
+	testenv.Same(t, "lines of go-redis", s.lines.Load(), 0)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
@@ -114,6 +115,7 @@ func settings(c *console.Console) (name string, values map[string]string, err er
 
 // Connect opens the connection to Redis that flags and configuration describe, and tries it.
 func (f *Flags) Connect(ctx context.Context, c *console.Console, l *input.Limiter) (redis.UniversalClient, error) {
+	logging.Disable() // go-redis writes to stderr by itself, with what a Redis said as it came
 	settings := &redis.UniversalOptions{
 		Addrs:       f.Addresses,
 		DialTimeout: f.Timeout, ReadTimeout: f.Timeout, WriteTimeout: f.Timeout,

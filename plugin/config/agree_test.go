@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -22,22 +22,18 @@ import (
 // varying is what differs between mistakes of one kind: paths, quoted texts, lists of them, and numbers.
 var varying = regexp.MustCompile(`rules(\["[^"]*"\]|[^ ,:])*|"(\\.|[^"\\])*"(\.\.\.)?(, "[^"]*")*|-?[0-9]+`)
 
-// kindOf is a mistake without what varies.
-func kindOf(problem string) string { return varying.ReplaceAllString(problem, "_") }
-
 // beyondSchema are the kinds of mistakes that a schema cannot express, as it knows one value at a time, no
 // order of durations and no case of header names: those of the examples that it accepts.
 var beyondSchema = sync.OnceValue(func() map[string]bool {
 	kinds := map[string]bool{}
-	names, _ := filepath.Glob("testdata/*.txt")
-	for _, name := range names {
+	for _, name := range textFiles {
 		text, _ := os.ReadFile(name)
 		for example := range strings.SplitSeq(string(text), "\n\n") {
 			_, output, _ := strings.Cut(example, "\n----\n")
 			mistakes, accepted := strings.CutSuffix(strings.TrimSpace(output), "\n(the schema accepts it)")
 			for line := range strings.SplitSeq(mistakes, "\n") {
 				if _, problem, ok := strings.Cut(line, ": "); ok && accepted {
-					kinds[kindOf(problem)] = true
+					kinds[varying.ReplaceAllString(problem, "_")] = true
 				}
 			}
 		}
@@ -46,9 +42,9 @@ var beyondSchema = sync.OnceValue(func() map[string]bool {
 })
 
 // agree reports where the parser and the schema disagree about a text.
-func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
+func agree(t *testing.T, text string) {
 	t.Helper()
-	config, err := Parse(text)
+	config, err := Parse([]byte(text))
 	if err == nil {
 		for _, rule := range config.Rules { // the algorithms take what the parser accepts, other than calendar windows
 			lists := [][]Limit{rule.Limits}
@@ -70,7 +66,7 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 			}
 		}
 	}
-	refused := validate(schema, text)
+	refused := validate(text)
 	if err == nil && refused != nil {
 		t.Errorf("%s\nonly the schema refuses it: %v", text, refused)
 	}
@@ -78,7 +74,7 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 		return
 	}
 	for _, mistake := range err.(Mistakes) {
-		if !beyondSchema()[kindOf(mistake.Problem)] {
+		if !beyondSchema()[varying.ReplaceAllString(mistake.Problem, "_")] {
 			t.Errorf("%s\nonly the parser refuses it: %s", text, mistake)
 		}
 	}
@@ -88,13 +84,12 @@ func agree(t *testing.T, schema *jsonschema.Schema, text []byte) {
 // holds that the parser and the schema agree about what comes of it.
 func TestMutatedExamples(t *testing.T) {
 	t.Parallel()
-	schema := compileSchema(t)
 	mutants, stride := 0, testenv.Stride()
-	for _, text := range readFiles(t, "testdata/valid/*.json") {
+	for _, name := range validFiles {
 		// Small configurations are quick to check: the first has a plain rule and the other fields, each other one of
 		// the rules.
 		var whole map[string]any
-		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder := json.NewDecoder(bytes.NewReader(testenv.Read(t, name)))
 		decoder.UseNumber()
 		if err := decoder.Decode(&whole); err != nil {
 			t.Fatal(err)
@@ -117,7 +112,7 @@ func TestMutatedExamples(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				agree(t, schema, mutated)
+				agree(t, string(mutated))
 			})
 		}
 	}
@@ -167,63 +162,38 @@ func mutate(value any, set func(any), check func()) {
 // examples and defaults are valid themselves.
 func TestSchemaDocumentsItself(t *testing.T) {
 	t.Parallel()
-	var root map[string]any
-	if err := json.Unmarshal(readFiles(t, "schema.json")["schema.json"], &root); err != nil {
-		t.Fatal(err)
+	paths := []string{""}
+	gjson.GetBytes(testenv.Read(t, "schema.json"), "$defs").ForEach(func(name, _ gjson.Result) bool {
+		paths = append(paths, "$defs."+name.Str)
+		return true
+	})
+	for _, table := range tables {
+		for i := range table.fields {
+			paths = append(paths, place(table.schema, table.fields[i].name))
+		}
 	}
-	compiler := jsonschema.NewCompiler()
-	examples := 0
-	walkSchema(root, "", func(node map[string]any, pointer string) {
-		of, ok := node["examples"].([]any)
-		if byDefault, has := node["default"]; has {
-			of, ok = append(of, byDefault), true
-		}
-		fields, _ := node["properties"].(map[string]any)
-		for name, field := range fields {
-			field, isSchema := field.(map[string]any)
-			undescribed := isSchema && field["$ref"] == nil && field["description"] == nil
-			if undescribed && !condition.MatchString(pointer) {
-				t.Errorf("%s/properties/%s has no description", pointer, name)
-			}
-		}
-		if !ok {
-			return
-		}
-		schema, err := compiler.Compile("schema.json#" + pointer)
+	compiler, examples := jsonschema.NewCompiler(), 0
+	for _, path := range paths {
+		node, err := compiler.Compile("schema.json#" + strings.TrimSuffix(strings.ReplaceAll("."+path, ".", "/"), "/"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, example := range of {
+		if isField := strings.Contains(path, "properties."); isField && node.Description == "" && node.Ref == nil {
+			t.Errorf("%s has no description", path)
+		}
+		all := node.Examples
+		if node.Default != nil {
+			all = append(all, *node.Default)
+		}
+		for _, example := range all {
 			examples++
-			if err := schema.Validate(example); err != nil {
-				t.Errorf("%s: example %v: %v", pointer, example, err)
+			if err := node.Validate(example); err != nil {
+				t.Errorf("%s: example %v: %v", path, example, err)
 			}
 		}
-	})
+	}
 	if examples < 50 {
 		t.Errorf("only %d examples", examples)
-	}
-}
-
-// condition is where a schema tells which fields go together, which needs no
-// description.
-var condition = regexp.MustCompile(`/(if|then|else|not|allOf|anyOf)(/|$)`)
-
-// walkSchema visits a schema and the schemas in it, whatever keyword they stand
-// under.
-func walkSchema(node any, pointer string, visit func(map[string]any, string)) {
-	switch node := node.(type) {
-	case map[string]any:
-		visit(node, pointer)
-		for name, child := range node {
-			if !slices.Contains([]string{"examples", "default", "const", "enum"}, name) {
-				walkSchema(child, pointer+"/"+name, visit)
-			}
-		}
-	case []any:
-		for i, child := range node {
-			walkSchema(child, pointer+"/"+string(rune('0'+i)), visit)
-		}
 	}
 }
 
@@ -234,25 +204,24 @@ var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 // FuzzParse holds that no text makes the parser panic, that a refused text
 // names a mistake, and that the schema refuses none that the parser accepts.
 func FuzzParse(f *testing.F) {
-	for _, text := range readFiles(f, "testdata/valid/*.json") {
-		f.Add(text)
+	for _, name := range validFiles {
+		f.Add(testenv.Read(f, name))
 	}
-	for name := range readFiles(f, "testdata/*.txt") {
+	for _, name := range textFiles {
 		datadriven.RunTestAny(f, name, func(_ testing.TB, d *datadriven.TestData) string {
-			text, _ := whole(d.Cmd, []byte(d.Input))
-			f.Add(text)
+			text, _ := testenv.WholeConfig(d.Cmd, d.Input)
+			f.Add([]byte(text))
 			return d.Expected
 		})
 	}
 	f.Add([]byte(nested(maxNesting)))
-	schema := compileSchema(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		config, err := Parse(text)
 		if (config == nil) == (err == nil) {
 			t.Fatalf("Parse returned %v and %v", config, err)
 		}
 		if err == nil && !hugeExponent.Match(text) {
-			agree(t, schema, bytes.TrimPrefix(text, []byte("\ufeff")))
+			agree(t, strings.TrimPrefix(string(text), "\ufeff"))
 		}
 	})
 }

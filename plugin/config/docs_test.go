@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // blocks finds the fenced JSON of a page. A block whose info string has a second
@@ -17,7 +19,6 @@ var blocks = regexp.MustCompile("(?ms)^```json *(\\w*)$\n(.*?)^```$")
 // TestDocumentedExamples loads every example of the documentation.
 func TestDocumentedExamples(t *testing.T) {
 	t.Parallel()
-	schema := compileSchema(t)
 	examples := 0
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../deploy/*/*.md"} {
 		names, err := filepath.Glob(pattern)
@@ -25,29 +26,29 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			page := readFiles(t, name)[name]
+			page := testenv.Read(t, name)
 			found := blocks.FindAllSubmatch(page, -1)
 			if strings.Count("\n"+string(page), "\n```json") != len(found) {
 				t.Errorf("%s has a block of JSON without end, or with an info string like none here", name)
 			}
 			examples += len(found)
 			for _, block := range found {
-				kind, part := cmp.Or(string(block[1]), "config"), block[2]
+				kind, part := cmp.Or(string(block[1]), "config"), string(block[2])
 				if kind == "other" {
-					if !json.Valid(part) {
+					if !json.Valid(block[2]) {
 						t.Errorf("%s: not JSON:\n%s", name, part)
 					}
 					continue
 				}
-				text, ok := whole(kind, part)
+				text, ok := testenv.WholeConfig(kind, part)
 				if !ok {
 					t.Errorf("%s: what is %q? Say \"other\" for what is no part of a configuration", name, kind)
 					continue
 				}
-				if _, err := Parse(text); err != nil {
+				if _, err := Parse([]byte(text)); err != nil {
 					t.Errorf("%s:\n%s\n%v", name, part, err)
 				}
-				agree(t, schema, text)
+				agree(t, text)
 			}
 		}
 	}
@@ -65,7 +66,7 @@ func TestDocumentedErrors(t *testing.T) {
 		{"name": "a", "exempt": true},
 		{"name": "b", "limts": [], "limits": [{"algorithm": "gcra", "limit": 1, "window": "10x"}]},
 		{"exempt": true}]}`))
-	page := string(readFiles(t, reference)[reference])
+	page := string(testenv.Read(t, reference))
 	for _, line := range strings.Split(err.Error(), "\n") {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%s does not show %s", reference, line)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const withExpressions = `{"rules": [
@@ -28,7 +30,7 @@ func TestChecksExpressions(t *testing.T) {
 		return nil
 	}}
 	_, err := checks.Parse([]byte(withExpressions))
-	check(t, "mistakes", Lines(err), []string{
+	testenv.SameList(t, "mistakes", Lines(err), []string{
 		`sluice: rules[0].match.expr: "1 +" is not an expression that Envoy compiles: unexpected end` +
 			` (want CEL such as "request.method == 'POST'") (mistake 1 of 4)`,
 		`sluice: rules[1].key[1].expr: "1 +" is not an expression that Envoy compiles: unexpected end` +
@@ -38,14 +40,17 @@ func TestChecksExpressions(t *testing.T) {
 		`sluice: rules[1].cost.default: 2000000 is out of bounds (want 0 to 1000000) (mistake 4 of 4)`,
 	})
 	slices.Sort(compiled)
-	check(t, "compiled", compiled, []string{"1 +", "bad", "request.id", "true"})
+	testenv.SameList(t, "compiled", compiled, []string{"1 +", "bad", "request.id", "true"})
 }
 
 func TestLongExpressions(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxExpressionBytes)
-	mustParse(t, "match", `{"expr": "`+long+`"}`)
-	text, _ := whole("match", []byte(`{"expr": "`+long+`x"}`))
-	check(t, "too long", mistakeLines(text),
-		[]string{"rules[0].match.expr: the expression has 4097 bytes (want at most 4096)"})
+	text, _ := testenv.WholeConfig("match", `{"expr": "`+long+`"}`)
+	_, err := Parse([]byte(text))
+	testenv.OK(t, err)
+	text, _ = testenv.WholeConfig("match", `{"expr": "`+long+`x"}`)
+	_, err = Parse([]byte(text))
+	testenv.Same(t, "too long", err.Error(),
+		"sluice: rules[0].match.expr: the expression has 4097 bytes (want at most 4096)")
 }

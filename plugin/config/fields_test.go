@@ -100,14 +100,14 @@ func (f *field) facts() map[string]string {
 	return nil
 }
 
-// schema is schema.json, whose facts are written anew.
-type schema struct {
+// schemaText is schema.json, whose facts are written anew.
+type schemaText struct {
 	t    *testing.T
 	text string
 }
 
 // set has a fact stand at a path, where another may stand now: what describes a field is written by hand.
-func (s *schema) set(path, fact string) {
+func (s *schemaText) set(path, fact string) {
 	s.t.Helper()
 	is := gjson.Get(s.text, path)
 	if !is.Exists() {
@@ -117,40 +117,33 @@ func (s *schema) set(path, fact string) {
 	s.text = s.text[:is.Index] + fact + s.text[is.Index+len(is.Raw):]
 }
 
-// set has the facts of a row stand in a table's part of the schema.
-func (f *field) set(s *schema, table string) {
-	s.t.Helper()
-	at := place(table, f.name)
-	if gjson.Get(s.text, at).Get("$ref").String() == "#/$defs/limits" {
-		return
-	}
-	if byDefault := f.shownDefault(); byDefault != "" && at != "$defs.rule.properties.failure" {
-		s.set(at+".default", byDefault)
-	}
-	for _, either := range []string{".anyOf.0", ".oneOf.0"} {
-		if gjson.Get(s.text, at+either).Exists() {
-			at += either
-		}
-	}
-	for keyword, fact := range f.facts() {
-		s.set(at+"."+keyword, fact)
-	}
-}
-
 // TestSchema writes into the schema what the rows say: the same fields, with the same bounds, words and
 // defaults, and the same ones required.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	s := &schema{t, string(readFiles(t, "schema.json")["schema.json"])}
+	s := &schemaText{t, string(testenv.Read(t, "schema.json"))}
 	for _, table := range tables {
 		var required, names []string
 		for i := range table.fields {
-			f := &table.fields[i]
-			f.set(s, table.schema)
+			f, at := &table.fields[i], place(table.schema, table.fields[i].name)
 			names = append(names, f.name)
 			// Some of a limit's fields depend on the algorithm.
 			if f.need != "" && !(table.schema == "$defs.limit" && slices.Contains([]string{"window", "max_wait"}, f.name)) {
 				required = append(required, f.name)
+			}
+			if gjson.Get(s.text, at).Get("$ref").String() == "#/$defs/limits" {
+				continue
+			}
+			if byDefault := f.shownDefault(); byDefault != "" && at != "$defs.rule.properties.failure" {
+				s.set(at+".default", byDefault)
+			}
+			for _, either := range []string{".anyOf.0", ".oneOf.0"} {
+				if gjson.Get(s.text, at+either).Exists() {
+					at += either
+				}
+			}
+			for keyword, fact := range f.facts() {
+				s.set(at+"."+keyword, fact)
 			}
 		}
 		if at := strings.TrimPrefix(table.schema+".required", "."); required != nil {
@@ -186,7 +179,7 @@ var bounds = regexp.MustCompile("(`[0-9a-z]+`|[0-9]+) to (`[0-9a-z]+`|[0-9]+|the
 func TestReference(t *testing.T) {
 	t.Parallel()
 	const reference = "../../docs/configuration.md"
-	page := string(readFiles(t, reference)[reference])
+	page := string(testenv.Read(t, reference))
 	rows := 0
 	for _, table := range tables {
 		for i := range table.fields {
@@ -208,40 +201,32 @@ func TestReference(t *testing.T) {
 				continue
 			}
 			row, after, _ := strings.Cut(rest, "\n")
-			page = before + `| <a id="` + anchor + `"></a>` + f.shownIn(t, anchor, row) + "\n" + after
+			byDefault, span, other := "", "", otherwise[anchor]
+			if f.need != "" {
+				byDefault = "required"
+			} else if shown := f.shownDefault(); shown != "" {
+				byDefault = "`" + shown + "`"
+			}
+			switch f.kind {
+			case integer:
+				span = fmt.Sprintf("%d to %d", f.low, f.high)
+			case duration:
+				span = fmt.Sprintf("`%s` to `%s`", algo.FormatDuration(f.low), algo.FormatDuration(f.high))
+			}
+			if cells := strings.Split(row, "|"); cmp.Or(other.byDefault, byDefault) != "" {
+				cells[1] = " " + cmp.Or(other.byDefault, byDefault) + " "
+				row = strings.Join(cells, "|")
+			}
+			if span = cmp.Or(other.bounds, span); span != "" {
+				if !bounds.MatchString(row) {
+					t.Errorf("%s does not say %s", anchor, span)
+				}
+				is := bounds.FindString(row)
+				row = strings.Replace(row, is, span, 1)
+			}
+			page = before + `| <a id="` + anchor + `"></a>` + row + "\n" + after
 		}
 	}
 	testenv.Same(t, "rows", strings.Count(page, `| <a id="`), rows)
 	testenv.Golden(t, reference, page)
-}
-
-// shownIn is a row of the reference with the field's default and bounds.
-func (f *field) shownIn(t *testing.T, anchor, row string) string {
-	t.Helper()
-	byDefault, span, other := "", "", otherwise[anchor]
-	if f.need != "" {
-		byDefault = "required"
-	} else if shown := f.shownDefault(); shown != "" {
-		byDefault = "`" + shown + "`"
-	}
-	switch f.kind {
-	case integer:
-		span = fmt.Sprintf("%d to %d", f.low, f.high)
-	case duration:
-		span = fmt.Sprintf("`%s` to `%s`", algo.FormatDuration(f.low), algo.FormatDuration(f.high))
-	}
-	byDefault, span = cmp.Or(other.byDefault, byDefault), cmp.Or(other.bounds, span)
-	if cells := strings.Split(row, "|"); byDefault != "" {
-		cells[1] = " " + byDefault + " "
-		row = strings.Join(cells, "|")
-	}
-	if span == "" {
-		return row
-	}
-	at := bounds.FindStringIndex(row)
-	if at == nil {
-		t.Errorf("%s does not say %s", anchor, span)
-		return row
-	}
-	return row[:at[0]] + span + row[at[1]:]
 }

@@ -9,32 +9,15 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-func mustParse(t *testing.T, kind, part string) *Config {
-	t.Helper()
-	text, ok := whole(kind, []byte(part))
-	if !ok {
-		t.Fatalf("%s is not of kind %s", part, kind)
-	}
-	c, err := Parse(text)
-	if err != nil {
-		t.Fatalf("%s: %v", part, err)
-	}
-	return c
-}
-
-func check[T any](t *testing.T, part string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s:\ngot  %+v\nwant %+v", part, got, want)
-	}
-}
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	const text = `{"redis": {"cluster": "c"}, "rules": [{"name": "r", "limits": [` + aLimit + `]}]}`
-	check(t, text, mustParse(t, "config", text), &Config{
+	got, err := Parse([]byte(text))
+	testenv.OK(t, err)
+	want := &Config{
 		Redis: &Redis{Cluster: "c", KeyPrefix: "rl", TimeoutMicros: 50_000, MaxStreamAgeMicros: 600_000_000},
 		Failure: Failure{
 			Breaker:    Breaker{Failures: 5, MinOpenMicros: 100_000, MaxOpenMicros: 2_000_000},
@@ -51,7 +34,10 @@ func TestDefaults(t *testing.T) {
 				Name:  "r", Window: "1s",
 			}},
 		}},
-	})
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
 }
 
 // TestSecretsAreNotShown puts a password wherever a mistaken user might.
@@ -74,8 +60,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 		`{"redis": {"cluster": "c", "password": "31415926535897\x"}}`,
 		`{"redis": {"cluster": "c", "password": "31415926535897}}`,
 	} {
-		text, _ := whole("fields", []byte(part))
-		_, err := Parse(text)
+		text, _ := testenv.WholeConfig("fields", part)
+		_, err := Parse([]byte(text))
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", part, err)
 		}
@@ -91,9 +77,9 @@ func TestManyMistakes(t *testing.T) {
 		t.Fatalf("%d mistakes", len(mistakes))
 	}
 	lines := mistakes.Lines()
-	check(t, "the first", lines[0],
+	testenv.Same(t, "the first", lines[0],
 		`sluice: rules[0]: 1 is not an object (want fields such as "name") (mistake 1 of 100003)`)
-	check(t, "the last", lines[maxMistakes], "sluice: and 99003 more mistakes")
+	testenv.Same(t, "the last", lines[maxMistakes], "sluice: and 99003 more mistakes")
 }
 
 func TestLines(t *testing.T) {
@@ -128,7 +114,7 @@ func TestLines(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			check(t, tt.name, Lines(tt.err), tt.want)
+			testenv.SameList(t, tt.name, Lines(tt.err), tt.want)
 		})
 	}
 }
@@ -173,20 +159,24 @@ func TestManyNetworks(t *testing.T) {
 		fmt.Fprintf(&list, `"10.%d.%d.0/24", `, i/256, i%256)
 	}
 	part := `{"client_ip": [` + strings.TrimSuffix(list.String(), ", ") + `]}`
-	check(t, "networks", len(mustParse(t, "match", part).Rules[0].Match.ClientIP), maxNetworks)
-	text, _ := whole("match", []byte(`{"client_ip": [`+list.String()+`"::1"]}`))
-	check(t, "one more", mistakeLines(text),
-		[]string{"rules[0].match.client_ip: there are 10001 networks (want at most 10000)"})
+	text, _ := testenv.WholeConfig("match", part)
+	c, err := Parse([]byte(text))
+	testenv.OK(t, err)
+	testenv.Same(t, "networks", len(c.Rules[0].Match.ClientIP), maxNetworks)
+	text, _ = testenv.WholeConfig("match", `{"client_ip": [`+list.String()+`"::1"]}`)
+	_, err = Parse([]byte(text))
+	testenv.Same(t, "one more", err.Error(),
+		"sluice: rules[0].match.client_ip: there are 10001 networks (want at most 10000)")
 }
 
 func TestChecksZones(t *testing.T) {
 	t.Parallel()
 	checks := Checks{Zone: func(name string) bool { return name == "Europe/Berlin" }}
-	text, _ := whole("limits", []byte(`[
+	text, _ := testenv.WholeConfig("limits", `[
 		{"algorithm": "fixed_window", "limit": 5, "window": "day", "timezone": "Europe/Berlin"},
-		{"algorithm": "fixed_window", "limit": 5, "window": "week", "timezone": "Europe/Berln"}]`))
-	_, err := checks.Parse(text)
-	check(t, "mistakes", Lines(err), []string{
+		{"algorithm": "fixed_window", "limit": 5, "window": "week", "timezone": "Europe/Berln"}]`)
+	_, err := checks.Parse([]byte(text))
+	testenv.SameList(t, "mistakes", Lines(err), []string{
 		`sluice: rules[0].limits[1].timezone: "Europe/Berln" is not a time zone (want an IANA name such as "Europe/Berlin")`,
 	})
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // nested is a configuration whose rule nests "not" so deep that all nests depth
@@ -34,9 +36,8 @@ func TestSyntaxMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(mistakeLines([]byte(tt.text)), "\n"); got != tt.want {
-				t.Errorf("%.60q:\ngot  %s\nwant %s", tt.text, got, tt.want)
-			}
+			_, err := Parse([]byte(tt.text))
+			testenv.Same(t, "the mistake", err.Error(), "sluice: "+tt.want)
 		})
 	}
 }

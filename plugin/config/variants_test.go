@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestFieldsOfAlgorithms tries each field that belongs to some algorithms only
 // with each algorithm. The parser and the schema must agree on who takes it.
 func TestFieldsOfAlgorithms(t *testing.T) {
 	t.Parallel()
-	schema := compileSchema(t)
 	examples := map[string]string{
 		"burst":       `"burst": 5`,
 		"anchor":      `"anchor": "clock"`,
@@ -34,13 +34,13 @@ func TestFieldsOfAlgorithms(t *testing.T) {
 					example += `, "window": "1s"`
 				}
 				part := fmt.Sprintf(`{"algorithm": %q, "limit": 10, %s}`, algorithm.String(), example)
-				text, _ := whole("limit", []byte(part))
-				_, err := Parse(text)
+				text, _ := testenv.WholeConfig("limit", part)
+				_, err := Parse([]byte(text))
 				belongs := algorithm.Takes(field)
 				if (err == nil) != belongs {
 					t.Errorf("parser: %v, though the field belongs to it: %v", err, belongs)
 				}
-				if refused := validate(schema, text); (refused == nil) != belongs {
+				if refused := validate(text); (refused == nil) != belongs {
 					t.Errorf("schema: %v, though the field belongs to it: %v", refused, belongs)
 				}
 			})

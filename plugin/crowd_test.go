@@ -55,7 +55,6 @@ const (
 func newFlooded(t *testing.T, every time.Duration, text string) *flooded {
 	v := &simulation{
 		t: t, random: rand.New(rand.NewPCG(1, 1)), guests: map[*worker]*nativeGuest{},
-		config:  &simConfig{redis: true, timeout: 50 * time.Millisecond},
 		charged: map[string]int64{}, exits: map[*worker]int{}, outcomes: map[string]int64{}, passed: map[string]int{},
 	}
 	v.redis = twinredis.New()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
@@ -17,25 +16,15 @@ import (
 // so far.
 type pairRun [][3]int
 
-// pairConfig is a configuration of one rule of one limit.
-func pairConfig(limit, cache string) string {
-	return `{"redis": {"cluster": "redis"}, ` + cache + `"rules": [{"name": "a", ` + user +
-		`, "limits": [` + limit + `]}]}`
-}
-
 // runPair runs the traffic of a seed, without faults: two workers, answers that come after a
-// while, the same for all configurations.
-func runPair(t *testing.T, seed uint64, text string, withoutTime bool) (run pairRun) {
-	v := &simulation{
-		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 2)), guests: map[*worker]*nativeGuest{}, users: 3,
-		charged: map[string]int64{}, admitted: map[string]int64{}, exits: map[*worker]int{}, outcomes: map[string]int64{},
-		passed: map[string]int{},
-		config: &simConfig{redis: true, timeout: 50 * time.Millisecond}, burst: 1,
-	}
-	v.redis = twinredis.New()
-	v.redis.WithoutTime = withoutTime
-	v.start(2)
-	v.install(text)
+// while, the same for all configurations. These have one rule of one limit.
+func runPair(t *testing.T, seed uint64, limit string, denied int) (run pairRun) {
+	rule := &simRule{Name: "user", Text: user + `, "limits": [{` + limit + `}]`}
+	v := newSimulationOf(t, &simConfig{
+		Seed: seed, Workers: 2, WithoutTime: seed%4 == 0, Redis: true, Timeout: 50 * time.Millisecond,
+		Modes: []string{"allow"}, Pending: 4096, Failures: 5, Denied: denied, Rules: []*simRule{rule},
+	})
+	v.random, v.users = rand.New(rand.NewPCG(seed, 2)), 3
 	for range 400 {
 		for range v.random.IntN(6) {
 			v.anyArrives()
@@ -56,7 +45,7 @@ func runPair(t *testing.T, seed uint64, text string, withoutTime bool) (run pair
 		v.advance(time.Duration(v.random.IntN(4)*v.random.IntN(8000)) * time.Microsecond)
 	}
 	if v.failed != "" {
-		t.Errorf("seed %d: %s: %s", seed, text, v.failed)
+		t.Errorf("seed %d: %s: %s", seed, limit, v.failed)
 	}
 	return run
 }
@@ -69,32 +58,27 @@ func TestPairs(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40 / testenv.Stride()) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		limit := anyLimit(random, 1+random.Int64N(60), []string{"48ms", "96ms", "480ms", "6s"}[random.IntN(4)])
-		withoutTime := seed%4 == 0
-		const off = `"deny_cache": {"size": 0}, `
-		plain := runPair(t, seed, pairConfig(limit, off), withoutTime)
-		cached := runPair(t, seed, pairConfig(limit, `"deny_cache": {"size": 100}, `), withoutTime)
+		limit := fmt.Sprintf(`%s, "limit": %d, "window": %q`, pick(random, algorithms...), 1+random.IntN(60),
+			pick(random, "48ms", "96ms", "480ms", "6s"))
+		plain, others := runPair(t, seed, limit, 0), map[string]pairRun{}
 		if !strings.Contains(limit, "first_request") {
-			comparePair(t, seed, "a deny cache, "+limit, plain, cached)
+			others["a deny cache, "+limit] = runPair(t, seed, limit, 100)
 		}
 		for _, lease := range []string{fmt.Sprintf(`"units": %d, "ttl": "100ms"`, 1+random.IntN(9)), `"ttl": "20ms"`} {
-			leased := limit[:len(limit)-1] + `, "lease": {` + lease + `}}`
-			if _, err := config.Parse([]byte(pairConfig(leased, off))); err == nil { // else it has none
-				comparePair(t, seed, leased, plain, runPair(t, seed, pairConfig(leased, off), withoutTime))
+			leased := limit + `, "lease": {` + lease + `}`
+			text := `{"redis": {"cluster": "redis"}, "rules": [{"name": "a", "limits": [{` + leased + `}]}]}`
+			if _, err := config.Parse([]byte(text)); err == nil { // else it has none
+				others[leased] = runPair(t, seed, leased, 0)
 			}
 		}
-	}
-}
-
-// comparePair fails if a run has admitted more than the plain one, at any step.
-func comparePair(t *testing.T, seed uint64, what string, plain, other pairRun) {
-	t.Helper()
-	for step := range plain {
-		for user, admitted := range other[step] {
-			if admitted > plain[step][user] {
-				t.Errorf("seed %d: %s: at step %d user %d was admitted %d times, without %d times",
-					seed, what, step, user, admitted, plain[step][user])
-				return
+		for what, other := range others {
+			for step := range plain {
+				for user, admitted := range other[step] {
+					if admitted > plain[step][user] {
+						t.Fatalf("seed %d: %s: at step %d user %d was admitted %d times, without %d times",
+							seed, what, step, user, admitted, plain[step][user])
+					}
+				}
 			}
 		}
 	}

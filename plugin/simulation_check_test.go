@@ -1,12 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/wasmhost"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
@@ -30,8 +34,8 @@ const maxQueue = 120 * time.Millisecond
 // checkWait fails if a request has waited for longer than it ever may: the timeout and one
 // tick for its verdict, and then what its turn in a queue takes, and a tick.
 func (v *simulation) checkWait(r *simRequest) {
-	now, tick := v.clock.now, tickOf(v.config.timeout)+timerStep
-	if limit := v.config.timeout + tick; r.verdict.IsZero() && now.Sub(r.at) > limit {
+	now, tick := v.clock.now, tickOf(v.config.Timeout)+timerStep
+	if limit := v.config.Timeout + tick; r.verdict.IsZero() && now.Sub(r.at) > limit {
 		v.fail("request %d waits for its verdict for %v, want %v at most; with it wait %d", r.id, now.Sub(r.at),
 			limit, len(v.waits))
 	}
@@ -44,44 +48,35 @@ func (v *simulation) checkWait(r *simRequest) {
 	}
 }
 
-// checkAdmitted fails if a request was admitted beyond what its rules may admit.
-func (v *simulation) checkAdmitted(r *simRequest) {
-	if !r.certain {
-		return
-	}
-	for _, rule := range v.config.rules {
-		if !r.applies(rule) || !rule.charges(r) {
+// checkExit checks that a request was let go, or rejected, as its rules say.
+func (v *simulation) checkExit(r *simRequest) {
+	for _, rule := range v.config.Rules {
+		key, cost := rule.Name+"|"+rule.identity(r), rule.costOf(r)
+		if r.rejectedBy(rule) && cost == 0 {
+			v.fail("request %d, which costs nothing there, was rejected by %s", r.id, rule.Name)
+		}
+		v.checkMemory(r, rule)
+		if !r.certain || !r.applies(rule) || !rule.charges(r) {
 			continue
 		}
-		key := rule.name + "|" + rule.identity(r)
-		v.admitted[key] += rule.costOf(r)
-		held := rule.total > 0 && !v.forgot()
-		if held && v.admitted[key] > rule.total+v.flowsBack(rule) {
-			v.fail("%s: admitted %d, the limit is %d", key, v.admitted[key], rule.total)
+		v.admitted[key] += cost
+		held := rule.Total > 0 && !v.forgot()
+		if held && v.admitted[key] > rule.Total+v.flowsBack(rule) {
+			v.fail("%s: admitted %d, the limit is %d", key, v.admitted[key], rule.Total)
 		}
-		if blocked := v.blocked[r.user] && r.at.After(v.blockedAt); blocked && slices.Contains(operatedRules, rule.name) {
+		if blocked := v.blocked[r.user] && r.at.After(v.blockedAt); blocked && slices.Contains(operatedRules, rule.Name) {
 			v.fail("request %d of %s, who is blocked, was admitted", r.id, r.user)
-		}
-	}
-}
-
-// checkFree fails if a rule that charges a request nothing has rejected it.
-func (v *simulation) checkFree(r *simRequest) {
-	for _, rule := range v.config.rules {
-		if r.rejectedBy(rule) && rule.costOf(r) == 0 {
-			v.fail("request %d, which costs nothing there, was rejected by %s", r.id, rule.name)
 		}
 	}
 }
 
 // rejectedBy reports whether a rule has rejected the request.
 func (r *simRequest) rejectedBy(rule *simRule) bool {
-	return r.outcome == "limited:"+rule.name || r.outcome == "local:limited:"+rule.name
+	return r.outcome == "limited:"+rule.Name || r.outcome == "local:limited:"+rule.Name
 }
 
 // remembered is an identity of which a worker's configuration has heard from Redis that it is rejected.
 type remembered struct {
-	worker   *worker
 	instance *instance
 	rule     string
 	user     string
@@ -93,27 +88,24 @@ type rejection struct {
 	came int
 }
 
-// checkMemory fails if a request was admitted that its worker must remember as rejected: it has
-// heard nothing of Redis since.
-func (v *simulation) checkMemory(r *simRequest) {
+// checkMemory fails if a request was admitted that its worker must remember as rejected by a rule: it
+// has heard nothing of Redis since.
+func (v *simulation) checkMemory(r *simRequest, rule *simRule) {
 	holds := 100 * time.Millisecond // another rule may give back what has rejected
-	if len(v.config.rules) == 1 {
+	if len(v.config.Rules) == 1 {
 		holds = 10 * time.Second
 	}
-	for _, rule := range v.config.rules {
-		m := remembered{r.instance.worker, r.instance, rule.name, rule.identity(r)}
-		was, known := v.rejected[m]
-		isRejected := known && r.applies(rule) && r.id >= was.came && r.at.Before(was.at.Add(holds))
-		if r.admitted && isRejected {
-			v.fail("request %d of %s was admitted, which %s has rejected %v before", r.id, r.user, rule.name,
-				r.at.Sub(was.at))
-		}
-		fills := strings.Contains(rule.text, `"fixed_window"`) || strings.Contains(rule.text, `"sliding_window_log"`)
-		isKnown := rule.name == "quota" && r.paused && r.outcome == "limited:"+rule.name && v.config.denied > maxLive &&
-			v.config.pending > maxLive
-		if isKnown && fills {
-			v.rejected[m] = rejection{v.clock.now, len(v.all)}
-		}
+	m := remembered{r.instance, rule.Name, rule.identity(r)}
+	was, known := v.rejected[m]
+	isRejected := known && r.applies(rule) && r.id >= was.came && r.at.Before(was.at.Add(holds))
+	if r.admitted && isRejected {
+		v.fail("request %d of %s was admitted, which %s has rejected %v before", r.id, r.user, rule.Name,
+			r.at.Sub(was.at))
+	}
+	fills := strings.Contains(rule.Text, `"fixed_window"`) || strings.Contains(rule.Text, `"sliding_window_log"`)
+	isKnown := rule.Name == "quota" && r.paused && r.outcome == "limited:"+rule.Name
+	if hasRoom := min(int64(v.config.Denied), v.config.Pending) > maxLive; isKnown && fills && hasRoom {
+		v.rejected[m] = rejection{v.clock.now, len(v.all)}
 	}
 }
 
@@ -127,24 +119,68 @@ func (v *simulation) forgot() bool { return v.emptied || v.jumped }
 
 // flowsBack is how much a bucket has got back since the beginning.
 func (v *simulation) flowsBack(r *simRule) int64 {
-	if r.rate > 0 {
-		elapsed := v.clock.now.Sub(v.began)
-		if !v.config.redis {
-			elapsed += time.Second // by which the clocks of workers may differ
+	elapsed := v.clock.now.Sub(v.began)
+	switch {
+	case r.Rate > 0 && v.config.Redis:
+		return int64(elapsed)*r.Rate/int64(time.Second) + 1
+	case r.Rate > 0: // by a second the clocks of workers may differ
+		return int64(elapsed+time.Second)*r.Rate/int64(time.Second) + 1
+	case strings.Contains(r.Text, "gcra") || strings.Contains(r.Text, "bucket"):
+		return int64(elapsed)*r.Total/int64(24*time.Hour) + 1
+	}
+	return 0
+}
+
+// roomOf is how much of the rule "classes" a request's class may use.
+func (r *simRule) roomOf(q *simRequest) int64 {
+	percent, known := map[string]int64{"pro": 100, "free": 80}[q.plan]
+	if !known {
+		percent = 50
+	}
+	return max(1, r.Total*percent/100)
+}
+
+// leftOfClasses is what headers, and the answer to a request for the quota, tell of the rule "classes".
+var leftOfClasses = regexp.MustCompile(`"classes"(?:;r=|,[^}]*"remaining":)([0-9]+)`)
+
+// checkShown fails if an answer tells a request that it has more of the rule "classes" left than its class has.
+func (v *simulation) checkShown(r *simRequest, headers wasmhost.Pairs, body string) {
+	i := slices.IndexFunc(v.config.Rules, func(r *simRule) bool { return r.Name == "classes" })
+	if i < 0 {
+		return
+	}
+	rule := v.config.Rules[i]
+	room, cost := rule.roomOf(r), rule.costOf(r)
+	most := room
+	exact, decided := !v.embeds && !v.forgot(), r.certain || r.outcome == "quota"
+	if exact && decided {
+		most = max(0, room-r.usedBefore+v.flowsBack(rule))
+	}
+	if r.certain && r.applies(rule) {
+		most = min(most, room-cost)
+	}
+	if r.rejectedBy(rule) && cost <= room {
+		most = min(most, cost-1)
+	}
+	for _, found := range leftOfClasses.FindAllStringSubmatch(fmt.Sprint(headers, body), -1) {
+		if left, _ := strconv.ParseInt(found[1], 10, 64); left > most {
+			v.fail("request %d of plan %s, cost %d, %s: classes tells %d left, which has %d at most", r.id, r.plan, cost,
+				r.outcome, left, most)
 		}
-		return int64(elapsed)*r.rate/int64(time.Second) + 1
 	}
-	if !strings.Contains(r.text, "gcra") && !strings.Contains(r.text, "bucket") {
-		return 0
-	}
-	return int64(v.clock.now.Sub(v.began))*r.total/int64(24*time.Hour) + 1
 }
 
 // checkStep checks what must hold after each step.
 func (v *simulation) checkStep() {
 	v.checkFlight()
 	for _, w := range v.workers {
-		v.checkLog(w)
+		for _, line := range w.host.Logs[v.told[w]:] {
+			v.logf("log: %s", line.Text)
+			if v.config.Password != "" && strings.Contains(line.Text, v.config.Password) {
+				v.fail("logged: %s", line.Text)
+			}
+		}
+		v.told[w] = len(w.host.Logs)
 		calls := w.host.Calls["proxy_continue_stream"] + w.host.Calls["proxy_send_local_response"]
 		if calls != v.exits[w] {
 			v.fail("%d requests were let go or answered by %d calls", v.exits[w], calls)
@@ -158,34 +194,19 @@ func (v *simulation) checkStep() {
 // checkFlight fails if more requests of a user are in flight than there are slots. Redis
 // cannot know better if it has lost what it had.
 func (v *simulation) checkFlight() {
-	limited := slices.ContainsFunc(v.config.rules, func(r *simRule) bool {
-		return r.name == "flight" || r.name == "berths"
-	})
-	if !limited || v.forgot() {
+	limited := func(r *simRule) bool { return r.Name == "flight" || r.Name == "berths" }
+	if !slices.ContainsFunc(v.config.Rules, limited) || v.forgot() {
 		return
 	}
-	clear(v.inFlight)
+	inFlight := map[string]int{}
 	for _, r := range v.live {
-		if passed := r.exited && r.admitted; passed && r.byRedis() {
-			v.inFlight[r.user]++
+		if !r.exited || !r.admitted || !r.byRedis() {
+			continue
+		}
+		if inFlight[r.user]++; inFlight[r.user] > 12 {
+			v.fail("more than 12 requests of %s are in flight", r.user)
 		}
 	}
-	for user, n := range v.inFlight {
-		if n > 12 {
-			v.fail("%d requests of %s are in flight, 12 may be", n, user)
-		}
-	}
-}
-
-// checkLog fails if a line tells the password.
-func (v *simulation) checkLog(w *worker) {
-	for _, line := range w.host.Logs[v.told[w]:] {
-		v.logf("log: %s", line.Text)
-		if v.config.password != "" && strings.Contains(line.Text, v.config.password) {
-			v.fail("logged: %s", line.Text)
-		}
-	}
-	v.told[w] = len(w.host.Logs)
 }
 
 // checkEnd checks what must hold when all is over.
@@ -198,7 +219,7 @@ func (v *simulation) checkEnd() {
 	}
 	v.checkNothingLeft()
 	v.checkCounted()
-	if v.config.redis {
+	if v.config.Redis {
 		v.checkCharged()
 		v.checkSlots()
 	}
@@ -206,7 +227,7 @@ func (v *simulation) checkEnd() {
 
 // checkCharged compares what Redis has charged with what the requests were worth.
 func (v *simulation) checkCharged() {
-	for _, rule := range v.config.rules {
+	for _, rule := range v.config.Rules {
 		if !rule.counted {
 			continue
 		}
@@ -219,12 +240,12 @@ func (v *simulation) checkCharged() {
 			}
 		}
 		for _, identity := range slices.Sorted(maps.Keys(most)) {
-			charged := v.charged[rule.name+"|"+identity]
-			if rule.name == "hot" {
-				charged, most[identity] = v.charged["hot|h"], most[identity]+v.lostUnits+v.lostReturns
+			charged := v.charged[rule.Name+"|"+identity]
+			if rule.Name == leased {
+				most[identity] += v.lostUnits
 			}
 			if charged < least[identity] || charged > most[identity] {
-				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.name, identity, charged,
+				v.fail("%s|%s: charged %d, what was admitted is worth %d to %d", rule.Name, identity, charged,
 					least[identity], most[identity])
 			}
 		}
@@ -235,51 +256,50 @@ func (v *simulation) checkCharged() {
 // verdict, also one whose client has left, and each unit of a lease was spent or returned.
 func (v *simulation) checkCounted() {
 	envoy, counted := v.workers[0].envoy, uint64(0)
+	count := func(name string) uint64 {
+		n, _ := envoy.Metric(name)
+		return n
+	}
 	for _, name := range envoy.Metrics() {
 		if strings.HasPrefix(name, "sluice.outcome.") {
-			n, _ := envoy.Metric(name)
-			counted += n
+			counted += count(name)
 		}
 	}
 	if all := uint64(len(v.all)); counted > all || counted+uint64(v.untold) < all {
 		v.fail("%d verdicts on %d requests were counted", counted, len(v.all))
 	}
-	units := func(event metric.Event) uint64 {
-		n, _ := envoy.Metric(metric.EventMetrics[event])
-		return n
-	}
-	taken, spent, returned := units(metric.UnitsTaken), units(metric.UnitsSpent), units(metric.UnitsReturned)
-	drains := slices.ContainsFunc(v.config.rules, func(r *simRule) bool { return r.name == "warm" })
+	taken, spent := count(metric.EventMetrics[metric.UnitsTaken]), count(metric.EventMetrics[metric.UnitsSpent])
+	returned := count(metric.EventMetrics[metric.UnitsReturned])
+	drains := slices.ContainsFunc(v.config.Rules, func(r *simRule) bool { return r.Name == "warm" })
 	if taken > spent+returned && !drains { // a bucket gets nothing back that has drained
 		v.fail("of %d units that leases took %d were spent and %d returned", taken, spent, returned)
 	}
-	if n, _ := envoy.Metric(metric.Of(metric.RedisErrors, "malformed_reply")); n > 0 {
+	if n := count(metric.Of(metric.RedisErrors, "malformed_reply")); n > 0 {
 		v.fail("%d replies were taken for malformed", n)
 	}
 	charged := int64(0)
 	for _, net := range v.batches {
 		charged += net
 	}
-	if charged > int64(spent)+v.lostReturns {
+	if charged > int64(spent)+v.lostUnits {
 		v.fail("batches of leases have charged %d units, of which %d were spent; faults have lost %d at most",
-			charged, spent, v.lostReturns)
+			charged, spent, v.lostUnits)
 	}
 }
 
 // checkSlots fails if a slot is still held, but for what a fault may have lost.
 func (v *simulation) checkSlots() {
-	lost := map[string]int{}
+	lost := map[string]int{} // by user, and of all users
 	for _, r := range v.all {
 		if r.lossy {
-			lost["rl:{flight|"+r.user+"}:concurrency"]++
-			lost["rl:{contracts|"+r.user+"}:concurrency"]++
-			lost["rl:{berths|}:concurrency"]++
-			lost["rl:{berths|}:concurrency:per:berths%20of%20user|"+r.user]++
+			lost[r.user]++
+			lost[""]++
 		}
 	}
 	v.redis.States(v.redisMicros(), func(key string, s algo.State) {
-		if strings.Contains(key, ":concurrency") && len(s)/3 > lost[key] {
-			v.fail("%s: %d slots are held, %d requests may have lost theirs", key, len(s)/3, lost[key])
+		user, _, _ := strings.Cut(key[strings.LastIndexByte(key, '|')+1:], "}") // the last value of the key
+		if strings.Contains(key, ":concurrency") && len(s)/3 > lost[user] {
+			v.fail("%s: %d slots are held, %d requests may have lost theirs", key, len(s)/3, lost[user])
 		}
 	})
 }
@@ -292,22 +312,15 @@ func (v *simulation) checkNothingLeft() {
 			v.fail("worker %d has %d configurations", n, len(limiters))
 		}
 		for _, l := range limiters {
-			if l.conn == nil {
-				continue
-			}
-			if !l.conn.Idle() || l.conn.InFlight() != 0 {
+			if l.conn != nil && (!l.conn.Idle() || l.conn.InFlight() != 0) {
 				v.fail("worker %d: commands are left, %d requests in flight", n, l.conn.InFlight())
 			}
 		}
-	}
-	for n, i := range v.current {
-		if i.TickPeriod() != 0 {
-			v.fail("worker %d still ticks every %v", n, i.TickPeriod())
+		if period := v.current[n].TickPeriod(); period != 0 {
+			v.fail("worker %d still ticks every %v", n, period)
 		}
 	}
-	for _, c := range v.conns {
-		if !c.gone {
-			v.fail("a connection is open, a minute after the last request")
-		}
+	if len(v.conns) > 0 {
+		v.fail("%d connections are open, a minute after the last request", len(v.conns))
 	}
 }

@@ -14,18 +14,6 @@ import (
 // maxCrowd is how many requests a crowd has at most.
 const maxCrowd = 240
 
-// anyCrowd brings a crowd.
-func (v *simulation) anyCrowd() {
-	headers := []string{"-"}
-	for _, rule := range v.config.rules {
-		if rule.header != "" && v.random.IntN(3) < v.often {
-			headers = append(headers, rule.header)
-		}
-	}
-	v.do("crowd", v.random.IntN(len(v.current)), 40+v.random.IntN(maxCrowd-40), fmt.Sprint("c", v.steps),
-		v.random.IntN(1e6), strings.Join(headers, ","))
-}
-
 // crowd brings a crowd to a worker: so many requests of a user, whose costs, plans and limits follow
 // from a seed, with headers.
 func (v *simulation) crowd(w words) {
@@ -35,25 +23,21 @@ func (v *simulation) crowd(w words) {
 	v.advance(30 * time.Millisecond)
 	v.serveAll()
 	known := v.ask(w, "before-"+w[2])
-	first, plan := len(v.all), anyPlan(random)
-	isMixed := random.IntN(2) == 0
-	pace := []int64{0, 1 + random.Int64N(8), 8 + random.Int64N(32)}[random.IntN(3)] // between replies
+	first, mixed := len(v.all), plans
+	if random.IntN(2) == 0 {
+		mixed = []string{pick(random, plans...)}
+	}
+	pace := pick(random, 0, 1+random.Int64N(8), 8+random.Int64N(32)) // requests between replies
 	for n := range w.number(1) {
 		if pace > 0 && n%pace == 0 {
 			v.serveOnce()
 		}
-		if isMixed {
-			plan = anyPlan(random)
-		}
-		headers := w[4]
-		if v.config.readsSizes() {
-			headers += "," + anySize(random)
-		}
-		v.arrive(words{w[0], w[2], fmt.Sprint(random.IntN(4)), plan, headers})
+		cost, plan := fmt.Sprint(random.IntN(4)), pick(random, mixed...)
+		v.arrive(words{w[0], w[2], cost, plan, w[4] + "," + pick(random, sizes...)})
 	}
 	crowd := v.all[first:]
-	every := time.Duration(1+random.Int64N(v.config.timeout.Milliseconds()/4)) * time.Millisecond
-	rounds := []int{3 + random.IntN(6), maxCrowd}[random.IntN(2)] // then Redis answers no more
+	every := time.Duration(1+random.Int64N(v.config.Timeout.Milliseconds()/4)) * time.Millisecond
+	rounds := pick(random, 3+random.IntN(6), maxCrowd) // then Redis answers no more
 	for n := 0; v.stillWaits(crowd); n++ {
 		v.advance(every)
 		if n < rounds {
@@ -61,8 +45,7 @@ func (v *simulation) crowd(w words) {
 		}
 	}
 	v.serveAll()
-	isExact := !v.config.usesEmbedded() && !v.forgot()
-	if known && isExact {
+	if known && !v.embeds && !v.forgot() {
 		v.checkCrowd(crowd)
 	}
 	for _, r := range crowd {
@@ -90,8 +73,8 @@ func (v *simulation) stillWaits(requests []*simRequest) bool {
 
 // checkCrowd fails if more of a crowd were admitted than there was: by Redis, and by the failure mode.
 func (v *simulation) checkCrowd(crowd []*simRequest) {
-	for _, rule := range v.config.rules {
-		if rule.total == 0 {
+	for _, rule := range v.config.Rules {
+		if rule.Total == 0 {
 			continue
 		}
 		key, undecided := "", int64(0)
@@ -99,36 +82,27 @@ func (v *simulation) checkCrowd(crowd []*simRequest) {
 			if !r.applies(rule) {
 				continue
 			}
-			key = rule.name + "|" + rule.identity(r)
+			key = rule.Name + "|" + rule.identity(r)
 			undecidedly := r.admitted && !r.certain
 			if !undecidedly || !rule.charges(r) {
 				continue
 			}
 			cost := rule.costOf(r)
 			undecided += cost
-			isOver := rule.name == "classes" && r.usedBefore+cost > rule.roomOf(r)+v.flowsBack(rule)
+			isOver := rule.Name == "classes" && r.usedBefore+cost > rule.roomOf(r)+v.flowsBack(rule)
 			if isOver && cost > 0 {
 				v.fail("request %d of plan %s, cost %d: the failure mode has admitted it, after %d", r.id, r.plan, cost,
 					r.usedBefore)
 			}
 		}
-		if most := rule.total + v.flowsBack(rule); v.admitted[key]+undecided > most {
+		if most := rule.Total + v.flowsBack(rule); v.admitted[key]+undecided > most {
 			v.fail("%s: of a crowd of %d the failure mode has admitted %d, after %d, the limit is %d", key, len(crowd),
 				undecided, v.admitted[key], most)
 		}
 	}
 }
 
-// sign gives a user the contracts that it has for ever.
-func (v *simulation) sign(user string) {
-	if v.signed[user] || v.signed == nil {
-		return
-	}
-	v.signed[user] = true
-	v.contract(user)
-}
-
-// contract writes a user's contracts.
+// contract gives a user the contracts that it has for ever.
 func (v *simulation) contract(user string) {
 	v.redis.Set("rl:{accounts|"+user+"}:override", "tier:"+tierOf(user), 0, v.redisMicros())
 	v.redis.Set("rl:{figures|"+user+"}:override", "tier:pro", 0, v.redisMicros())

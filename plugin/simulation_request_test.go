@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -42,16 +42,13 @@ type simRequest struct {
 
 // applies reports whether a rule counts the request.
 func (r *simRequest) applies(rule *simRule) bool {
-	if rule.listed && r.forQuota() {
+	if rule.Listed && r.forQuota() {
 		return false
 	}
-	if rule.named != "" {
-		return slices.Contains(r.brings, rule.named+"=1") // or is repeated with another value
-	}
-	return rule.header == "" || slices.Contains(r.brings, rule.header)
+	return len(rule.asks) == 0 || slices.Contains(r.brings, rule.asks[0])
 }
 
-// forQuota marks requests for the quota, among the headers that they bring.
+// forQuota marks requests for the quota, among what they bring.
 const forQuota = "quota"
 
 func (r *simRequest) forQuota() bool { return slices.Contains(r.brings, forQuota) }
@@ -70,21 +67,15 @@ func (r *simRule) worthOf(q *simRequest) (least, most int64) {
 	if r.worth != nil {
 		worth = r.worth(q)
 	}
-	served := q.outcome == "quota" // perhaps with a check that stayed undecided
+	passed := q.left || q.admitted || q.outcome == "quota" // perhaps with a check that stayed undecided
 	switch {
-	case q.certain && !r.charges(q) && q.lossy:
-		least, most = 0, max(cost, worth)
-	case q.certain && !r.charges(q):
-	case q.certain && q.lossy:
-		least, most = min(cost, worth), max(cost, worth)
-	case q.certain:
+	case q.certain && r.charges(q):
 		least, most = worth, worth
-	case (q.left || q.admitted || served) && q.lossy:
-		least, most = 0, max(cost, worth)
-	case q.left || q.admitted || served: // what a check that stayed undecided charged is given back, or stands
-		least, most = 0, worth
-	case q.lossy:
-		least, most = 0, cost
+	case passed && !q.certain: // what a check that stayed undecided charged is given back, or stands
+		most = worth
+	}
+	if q.lossy {
+		least, most = min(least, cost), max(most, cost)
 	}
 	return least, most
 }
@@ -108,79 +99,66 @@ const maxLive = 600
 
 // anyArrives brings a request to one of the workers.
 func (v *simulation) anyArrives() {
-	if len(v.live) == maxLive {
-		return
+	if len(v.live) < maxLive {
+		v.do("arrive", v.random.IntN(len(v.current)), fmt.Sprint("u", v.random.IntN(v.users)), v.random.IntN(4),
+			pick(v.random, plans...), v.anyBrings()+","+pick(v.random, sizes...))
 	}
-	worker, user, cost := v.random.IntN(len(v.current)), v.random.IntN(v.users), v.random.IntN(4)
+}
+
+// anyBrings is what a request, or a crowd of them, brings of what rules ask for.
+func (v *simulation) anyBrings() string {
 	brings := []string{"-"}
-	for _, rule := range v.config.rules {
-		if rule.header != "" && v.random.IntN(3) < v.often {
-			brings = append(brings, rule.header)
-		}
-	}
-	for _, rule := range v.config.rules {
-		for _, value := range []string{"=1", "=2"} { // both: it is repeated
-			if rule.named != "" && v.random.IntN(3) < v.often {
-				brings = append(brings, rule.named+value)
+	for _, rule := range v.config.Rules {
+		for _, word := range rule.asks {
+			if v.random.IntN(3) < v.often {
+				brings = append(brings, word)
 			}
 		}
 	}
-	if v.config.listed != nil && v.random.IntN(8) == 0 {
+	if v.random.IntN(8) == 0 {
 		brings = append(brings, forQuota)
 	}
-	if v.config.readsSizes() {
-		brings = append(brings, anySize(v.random))
-	}
-	v.do("arrive", worker, fmt.Sprint("u", user), cost, anyPlan(v.random), strings.Join(brings, ","))
+	return strings.Join(brings, ",")
 }
 
-func anyPlan(random *rand.Rand) string { return []string{"-", "free", "pro", "ours"}[random.IntN(4)] }
+var (
+	plans = []string{"-", "free", "pro", "ours"}
+	sizes = []string{"x-limit=4", "x-limit=10", fmt.Sprint("x-limit=", maxSize)} // limits that come with requests
+)
 
-// maxSize is the largest limit that a request brings.
-const maxSize = 16
-
-// anySize is a limit that comes with a request.
-func anySize(random *rand.Rand) string {
-	return fmt.Sprint("x-limit=", []int{4, 10, maxSize}[random.IntN(3)])
-}
-
-// arrive brings a request: to a worker, of a user, with a cost, a plan and headers, which have the
-// value 1 unless they say another one.
+// arrive brings a request: to a worker, of a user, with a cost, a plan, and what simRule.asks says. Headers
+// have the value 1 unless they say another one.
 func (v *simulation) arrive(w words) {
-	v.sign(w[1])
+	v.contract(w[1])
 	i := v.current[w.number(0)]
-	r := &simRequest{id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2), plan: w[3]}
-	headers := []string{"x-user", r.user, "x-cost", w[2]}
-	named := map[byte][]string{} // what stands in the query, and in cookies
-	for _, header := range strings.Split(w[4], ",")[1:] {
-		if kind := header[0]; kind == '?' || kind == ';' {
-			r.brings = append(r.brings, header)
-			named[kind] = append(named[kind], header[1:])
-			continue
-		}
-		name, value, ok := strings.Cut(header, "=")
-		if !ok {
-			value = "1"
-		}
-		r.brings = append(r.brings, name)
-		headers = append(headers, name, value)
+	r := &simRequest{
+		id: len(v.all), instance: i, at: v.clock.now, tokens: -1, user: w[1], cost: w.number(2), plan: w[3],
+		brings: strings.Split(w[4], ","), usedBefore: v.admitted["classes|"],
+		exchange: &exchange{Stream: i.NewStream(), t: v.t},
 	}
-	if r.plan != "-" {
-		headers = append(headers, "x-plan", r.plan)
-	}
-	r.usedBefore = v.admitted["classes|"]
 	v.all, v.live, v.waits = append(v.all, r), append(v.live, r), append(v.waits, r)
 	v.logf("request %d of %s, cost %d, %v", r.id, r.user, r.cost, r.brings)
-	r.exchange = &exchange{Stream: i.NewStream(), t: v.t}
-	path := "/"
+	path, query := "/", []string(nil)
 	if r.forQuota() {
 		path = quotaPath
 	}
-	if named['?'] != nil {
-		path += "?" + strings.Join(named['?'], "&")
+	headers := []string{"x-user", r.user, "x-cost", w[2]}
+	if r.plan != "-" {
+		headers = append(headers, "x-plan", r.plan)
 	}
-	if named[';'] != nil {
-		headers = append(headers, "cookie", strings.Join(named[';'], "; "))
+	for _, word := range r.brings[1:] {
+		name, value, _ := strings.Cut(word, "=")
+		switch word[0] {
+		case '?':
+			query = append(query, word[1:])
+		case ';':
+			headers = append(headers, "cookie", word[1:])
+		default:
+			headers = append(headers, name, cmp.Or(value, "1"))
+		}
+	}
+	if query != nil {
+		path += "?" + strings.Join(query, "&")
 	}
 	r.RequestHeaders(wasmhost.Request("GET", path, headers...), true)
 	r.paused = r.waits()
@@ -204,7 +182,7 @@ func (v *simulation) respond(r *simRequest, status string, tokens int64) {
 	}
 	v.logf("response %d: %s %v", r.id, r.status, headers)
 	r.ResponseHeaders(wasmhost.Response(r.status, headers...), false)
-	v.checkShown(r, r.Downstream.Headers)
+	v.checkShown(r, r.Downstream.Headers, "")
 }
 
 // end ends a request's stream, whatever has become of it.
@@ -221,35 +199,18 @@ func (v *simulation) end(r *simRequest) {
 	}
 	before := v.settlementsLost(r.instance.worker)
 	r.End()
-	dropped := v.settlementsLost(r.instance.worker) > before
-	if dropped && !v.isSettling(r.instance.worker) {
+	dropped, settling := v.settlementsLost(r.instance.worker) > before, int64(0)
+	for _, o := range v.recent {
+		if o.instance.worker == r.instance.worker && v.clock.now.Sub(o.ended) < lossTime {
+			settling += int64(len(v.config.Rules)) // at most
+		}
+	}
+	if dropped && settling < v.config.Pending {
 		v.fail("the settlement of request %d is dropped, though max_pending leaves room for it", r.id)
 	}
-	if loses := r.left || dropped; loses && v.config.pending < maxLive {
+	if loses := r.left || dropped; loses && v.config.Pending < maxLive {
 		r.lossy = true // max_pending bounds the settlements that are under way, too; of one that left it comes later
 	}
-}
-
-// isSettling reports whether so many settlements of a worker may be under way that there is no room
-// for another one.
-func (v *simulation) isSettling(w *worker) bool {
-	settling := int64(0)
-	for _, r := range v.recent {
-		if r.instance.worker == w && v.clock.now.Sub(r.ended) < lossMicros {
-			settling += int64(len(v.config.rules))
-		}
-	}
-	return settling >= v.config.pending
-}
-
-// inPipe is how many requests of a worker have commands in the pipe, decided or not.
-func (v *simulation) inPipe(w *worker) (n int64) {
-	for _, l := range v.guests[w].limiters() {
-		if l.conn != nil {
-			n += l.conn.InFlight()
-		}
-	}
-	return n
 }
 
 // settlementsLost is how many settlements a worker says were lost since it last told Envoy.
@@ -264,15 +225,11 @@ func (v *simulation) settlementsLost(w *worker) (lost int64) {
 
 // redirect has Envoy follow a redirection that the upstream has answered with.
 func (v *simulation) redirect(r *simRequest) {
-	atUpstream := r.Upstream.Headers != nil && r.status == ""
-	isDecided := slices.ContainsFunc(v.config.rules, func(rule *simRule) bool {
-		unlimited := rule.name == "tiers" && r.plan == "ours"
+	isDecided := slices.ContainsFunc(v.config.Rules, func(rule *simRule) bool {
+		unlimited := rule.Name == "tiers" && r.plan == "ours"
 		return r.applies(rule) && !unlimited
 	})
-	if !isDecided {
-		return
-	}
-	if !r.admitted || !atUpstream {
+	if !isDecided || !r.isAtUpstream() {
 		return
 	}
 	v.logf("redirect %d", r.id)
@@ -309,22 +266,18 @@ func (v *simulation) exit(r *simRequest) {
 			r.over = append(r.over, h[0])
 		}
 	}
-	isOver := strings.HasPrefix(r.outcome, "over:") && !v.config.usesEmbedded()
+	isOver := strings.HasPrefix(r.outcome, "over:") && !v.embeds
 	r.certain = r.admitted && (r.byRedis() || isOver)
 	v.outcomes[strings.SplitN(r.outcome, ":", 2)[0]]++
 	if r.admitted {
 		v.passed[r.user]++
 	}
-	v.exits[r.instance.worker]++
-	if r.admitted && !r.paused {
-		v.exits[r.instance.worker]-- // nothing was called for that
+	if r.paused || !r.admitted { // else nothing was called for that
+		v.exits[r.instance.worker]++
 	}
 	v.logf("exit %d: %s admitted %v", r.id, r.outcome, r.admitted)
-	v.checkAdmitted(r)
-	v.checkFree(r)
-	v.checkMemory(r)
+	v.checkExit(r)
 	if r.Local != nil {
-		v.checkShown(r, r.Local.Headers)
-		v.checkReport(r)
+		v.checkShown(r, r.Local.Headers, string(r.Local.Body))
 	}
 }

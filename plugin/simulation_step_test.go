@@ -41,18 +41,15 @@ func (v *simulation) step() {
 	if conn >= 0 {
 		c = v.conns[conn]
 	}
-	if v.hangs && v.random.IntN(3) == 0 {
-		n = slowly
-	}
 	switch {
-	case n == slowly:
+	case v.hangs && v.random.IntN(3) == 0: // so that this lasts for about a timeout
 		v.do("advance", 1000*v.random.IntN(40))
 	case n < 28:
 		for range 1 + v.random.IntN(v.burst) {
 			v.anyArrives()
 		}
 	case n < 52 && c != nil && !v.hangs:
-		v.do("serve", conn, 1+v.random.IntN(8*(1+v.burst)*len(v.config.rules)))
+		v.do("serve", conn, 1+v.random.IntN(8*(1+v.burst)*len(v.config.Rules)))
 	case n < 76 && c != nil && len(c.outbox) > 0 && !v.hangs:
 		n := len(c.outbox)
 		if v.random.IntN(4) == 0 {
@@ -68,22 +65,19 @@ func (v *simulation) step() {
 	}
 }
 
-// slowly is a step while Redis hangs, so that this lasts for about a timeout.
-const slowly = 100
-
 // anyEnds has the upstream answer some request, or a stream end.
 func (v *simulation) anyEnds() {
 	if len(v.live) == 0 {
 		return
 	}
-	r := v.live[v.random.IntN(len(v.live))]
+	r := pick(v.random, v.live...)
 	switch n := v.random.IntN(10); {
 	case n < 4 && r.admitted:
 		tokens := int64(-1)
 		if v.random.IntN(3) > 0 {
 			tokens = v.random.Int64N(12)
 		}
-		v.do("respond", r.id, []string{"200", "401"}[v.random.IntN(2)], tokens)
+		v.do("respond", r.id, pick(v.random, "200", "401"), tokens)
 	case n < 9 || r.exited:
 		if r.exited || v.random.IntN(8) == 0 {
 			v.do("end", r.id)
@@ -91,12 +85,15 @@ func (v *simulation) anyEnds() {
 	}
 }
 
-// fault is something that goes wrong.
+// maxFlood is how many requests come at once at most.
+const maxFlood = 60
+
+// fault is something that goes wrong, or that happens seldom.
 func (v *simulation) fault(fault int) {
 	switch fault {
 	case killed:
 		if c := v.anyConn(); c >= 0 {
-			v.do("kill", c, []uint32{wasmhost.GRPCInternal, wasmhost.GRPCUnknown}[v.random.IntN(2)])
+			v.do("kill", c, pick[uint32](v.random, wasmhost.GRPCInternal, wasmhost.GRPCUnknown))
 			v.quiet()
 		}
 	case hanging:
@@ -105,15 +102,35 @@ func (v *simulation) fault(fault int) {
 		v.do("refuse")
 		v.quiet()
 	case erring:
-		v.do("err", v.random.IntN(len(v.refusals())))
+		v.do("err", v.random.IntN(len(refusals)))
 	case flushed:
 		v.do("flush")
 	case emptied:
 		v.do("empty")
 	case clockSet:
 		v.do("clock", v.random.Int64N(40e6)-30e6)
-	default:
-		v.event(fault)
+	case reloaded:
+		v.do("reload")
+	case operated:
+		v.do("override", fmt.Sprint("u", v.random.IntN(v.users)), pick(v.random, settings...))
+	case redirected:
+		if len(v.live) > 0 {
+			v.do("redirect", pick(v.random, v.live...).id)
+		}
+	case waited:
+		v.do("advance", 1000*v.random.IntN(400))
+	case late: // and before the worker takes the connection for dead
+		timeout := v.config.Timeout.Microseconds()
+		v.do("advance", timeout+v.random.Int64N(2*timeout))
+	case flood:
+		for range v.random.IntN(maxFlood) {
+			v.anyArrives()
+		}
+	case crowded:
+		v.do("crowd", v.random.IntN(len(v.current)), 40+v.random.IntN(maxCrowd-40), fmt.Sprint("c", v.steps),
+			v.random.IntN(1e6), v.anyBrings())
+	case away:
+		v.anyAway()
 	}
 }
 
@@ -125,37 +142,11 @@ func (v *simulation) quiet() {
 	}
 }
 
-// event is something that happens.
-func (v *simulation) event(fault int) {
-	switch fault {
-	case reloaded:
-		v.do("reload")
-	case operated:
-		v.operate()
-	case redirected:
-		if len(v.live) > 0 {
-			v.do("redirect", v.live[v.random.IntN(len(v.live))].id)
-		}
-	case waited:
-		v.do("advance", 1000*v.random.IntN(400))
-	case late: // and before the worker takes the connection for dead
-		v.do("advance", v.config.timeout.Microseconds()+1000*v.random.Int64N(2*v.config.timeout.Milliseconds()))
-	case flood:
-		for range v.random.IntN(maxFlood) {
-			v.anyArrives()
-		}
-	case crowded:
-		v.anyCrowd()
-	case away:
-		v.anyAway()
-	}
-}
-
 // anyAway loses all connections: users who were rejected a moment ago come again while the workers
 // try to reach Redis.
 func (v *simulation) anyAway() {
-	for v.anyConn() >= 0 {
-		v.do([]string{"hang", "refuse"}[v.random.IntN(2)])
+	for len(v.conns) > 0 {
+		v.do(pick(v.random, "hang", "refuse"))
 		for range len(v.conns) {
 			v.do("kill", 0, wasmhost.GRPCInternal)
 		}
@@ -171,23 +162,14 @@ func (v *simulation) anyAway() {
 	}
 }
 
-// maxFlood is how many requests come at once at most.
-const maxFlood = 60
-
-// empty has Redis begin anew.
-func (v *simulation) empty() {
+// empty has Redis begin anew, but for the contracts.
+func (v *simulation) empty(words) {
 	v.emptied = true
 	v.redis.Restart()
 	clear(v.blocked)
-	for user := range v.signed {
-		v.contract(user)
+	for _, r := range v.all {
+		v.contract(r.user)
 	}
-}
-
-// operate plays an operator who changes some user.
-func (v *simulation) operate() {
-	user := fmt.Sprint("u", v.random.IntN(v.users))
-	v.do("override", user, settings[v.random.IntN(len(settings))])
 }
 
 // settings are those of operators: for some rules a part of them is nonsense.
@@ -201,9 +183,9 @@ var settings = []string{
 var operatedRules = []string{"terms", "contracts"}
 
 // override sets or takes back what an operator has set for a user.
-func (v *simulation) override(user, text string) {
-	delete(v.blocked, user)
-	v.blockedAt = v.clock.now
+func (v *simulation) override(w words) {
+	user, text := w[0], w[1]
+	v.blocked[user], v.blockedAt = text == "block", v.clock.now
 	for _, rule := range operatedRules {
 		key := "rl:{" + rule + "|" + user + "}:override"
 		if text == "none" {
@@ -212,15 +194,12 @@ func (v *simulation) override(user, text string) {
 			v.redis.Set(key, text, 0, v.redisMicros())
 		}
 	}
-	v.blocked[user] = text == "block"
 }
 
-// refusals are the errors that Redis may answer all commands with.
-func (v *simulation) refusals() []string {
-	return []string{
-		"-LOADING Redis is loading the dataset in memory\r\n",
-		"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-		"-ERR unknown user or wrong password " + v.config.password + "\r\n",
-		"-READONLY You can't write against a read only replica.\r\n",
-	}
+// refusals are the errors that Redis may answer all commands with; one of them tells the password.
+var refusals = []string{
+	"-LOADING Redis is loading the dataset in memory\r\n",
+	"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+	"-ERR unknown user or wrong password PASSWORD\r\n",
+	"-READONLY You can't write against a read only replica.\r\n",
 }

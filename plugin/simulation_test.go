@@ -24,7 +24,6 @@ type simulation struct {
 	t        *testing.T
 	seed     uint64
 	random   *rand.Rand
-	setting  simSetting
 	config   *simConfig
 	ops      []string // what has happened
 	clock    *clock
@@ -45,32 +44,29 @@ type simulation struct {
 	hangs         bool   // Redis answers nothing
 	refusal       string // the error that Redis answers all commands with; empty: none
 	ahead         int64  // how far Redis' clock is ahead, us
-	commandMicros int64  // see simSetting
+	commandMicros int64  // see simConfig
 	steps         int
+	embeds        bool // the embedded store may decide something in Redis' place
 
-	all         []*simRequest
-	live        []*simRequest
-	waits       []*simRequest // of those, the ones that wait
-	recent      []*simRequest // that have ended not long ago
-	reloads     int
-	untold      int   // requests that have left a configuration that was ending, which may count no more
-	lostUnits   int64 // of leases: granted by replies that were lost
-	lostReturns int64 // and given back by commands that were lost, at most
-	granted     int64 // when the command that Redis runs has granted some; 0: it has not
-	jumped      bool  // Redis' clock was set
-	emptied     bool  // Redis has lost its data
+	all       []*simRequest
+	live      []*simRequest
+	waits     []*simRequest // of those, the ones that wait
+	recent    []*simRequest // that have ended not long ago
+	reloads   int
+	untold    int   // requests that have left a configuration that was ending, which may count no more
+	lostUnits int64 // of leases: granted by replies, or given back by commands, that were lost; at most
+	granted   int64 // when the command that Redis runs has granted some; 0: it has not
+	jumped    bool  // Redis' clock was set
+	emptied   bool  // Redis has lost its data
 
 	restsAt time.Time // nothing needs Redis from then on; zero: something may
 
 	charged   map[string]int64 // by tag: of the first limit, without what was given back
 	batches   map[int64]int64  // by when a lease was granted: what it has charged and not returned
-	held      map[int64]int64  // the same, whatever workers know of it
 	admitted  map[string]int64 // by rule and identity, by certain verdicts
 	blocked   map[string]bool  // whom the operator has blocked
 	blockedAt time.Time        // when the operator did anything last
-	inFlight  map[string]int   // scratch
 	passed    map[string]int   // requests that were admitted, by user
-	signed    map[string]bool  // users who have their contracts
 	rejected  map[remembered]rejection
 	began     time.Time
 	exits     map[*worker]int  // that a host call made
@@ -79,25 +75,21 @@ type simulation struct {
 	failed    string           // the first check that failed
 }
 
-// lossMicros is how long after its end a request is surely done with.
-const lossMicros = 5 * time.Second
+// lossTime is how long after its end a request is surely done with.
+const lossTime = 5 * time.Second
 
 // newSimulation draws a simulation.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	random := newRandom(seed)
-	drawn := newSimConfig(random)
-	setting := drawn.setting()
-	setting.Seed, setting.WithoutTime, setting.Workers = seed, random.IntN(8) == 0, 1+random.IntN(3)
-	v := newSimulationOf(t, setting)
+	c, kind := newSimConfig(random, seed)
+	v := newSimulationOf(t, c)
 	v.random = random
-	v.users = []int{1, 3, 20}[v.random.IntN(3)]
-	v.burst = []int{1, 4, 4, 10, 40}[v.random.IntN(5)]
-	v.often = 1 + v.random.IntN(2)
+	v.users, v.burst, v.often = pick(random, 1, 3, 20), pick(random, 1, 4, 4, 10, 40), 1+random.IntN(2)
 	for i := range v.rates {
-		v.rates[i] = []int{0, 0, 2, 8}[v.random.IntN(4)]
+		v.rates[i] = pick(random, 0, 0, 2, 8)
 	}
 	v.rates[crowded] /= 4 // it is many steps
-	switch drawn.kind {
+	switch kind {
 	case crowds:
 		v.rates[crowded], v.rates[emptied], v.rates[clockSet] = 8, 0, 0
 	case outages:
@@ -109,29 +101,32 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// newSimulationOf begins the simulation of a setting.
-func newSimulationOf(t *testing.T, s simSetting) *simulation {
+// newSimulationOf begins the simulation of a configuration.
+func newSimulationOf(t *testing.T, c *simConfig) *simulation {
 	v := &simulation{
-		t: t, seed: s.Seed, setting: s, config: s.config(), commandMicros: s.CommandMicros,
+		t: t, seed: c.Seed, config: c, commandMicros: c.CommandMicros,
+		embeds: strings.Contains(c.text(0)+c.text(1), `"local"`),
 		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
 		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
-		passed: map[string]int{}, inFlight: map[string]int{}, signed: map[string]bool{},
-		rejected: map[remembered]rejection{},
+		passed: map[string]int{}, rejected: map[remembered]rejection{},
 	}
 	v.redis = twinredis.New()
-	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, s.Password, s.WithoutTime
-	v.start(s.Workers)
+	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, c.Password, c.WithoutTime
+	v.start(c.Workers)
 	v.load()
 	return v
 }
 
-// start makes so many workers of one Envoy.
+// start makes so many workers of one Envoy, and keeps the native plugin of each to look into.
 func (v *simulation) start(workers int) {
-	first := newWorker(v.t, v.guest)
-	v.clock = first.clock
-	v.began = v.clock.now
-	v.limiters = map[*instance]*limiter{}
-	v.batches, v.held = map[int64]int64{}, map[int64]int64{}
+	first := newWorker(v.t, func(w *worker, options *wasmhost.Options) {
+		options.Native = func(h *wasmhost.Host) wasmhost.Guest {
+			v.guests[w] = newNativeGuest(v.t, h, w.chance)
+			return v.guests[w]
+		}
+	})
+	v.clock, v.began = first.clock, first.clock.now
+	v.limiters, v.batches = map[*instance]*limiter{}, map[int64]int64{}
 	for i := range workers {
 		w := first
 		if i > 0 {
@@ -141,14 +136,6 @@ func (v *simulation) start(workers int) {
 		w.connect(simCluster{v, w})
 		w.chance = rand.NewPCG(v.seed, uint64(100+i))
 		v.workers = append(v.workers, w)
-	}
-}
-
-// guest makes the native plugin of a worker, and keeps it to look into.
-func (v *simulation) guest(w *worker, options *wasmhost.Options) {
-	options.Native = func(h *wasmhost.Host) wasmhost.Guest {
-		v.guests[w] = newNativeGuest(v.t, h, w.chance)
-		return v.guests[w]
 	}
 }
 
@@ -174,7 +161,8 @@ func (v *simulation) install(text string) {
 	v.current = nil
 	for _, w := range v.workers {
 		i := w.load(text)
-		v.limiters[i] = newest(v.guests[w].limiters())
+		limiters := v.guests[w].limiters()
+		v.limiters[i] = limiters[slices.Max(slices.Collect(maps.Keys(limiters)))] // made last
 		v.current, v.loaded = append(v.current, i), append(v.loaded, i)
 	}
 	for _, i := range old {
@@ -184,11 +172,6 @@ func (v *simulation) install(text string) {
 
 // maxGivenUp is how many commands about leased units a configuration may still have had to send.
 const maxGivenUp = 8
-
-// newest is the limiter that was made last.
-func newest(limiters map[uint32]*limiter) *limiter {
-	return limiters[slices.Max(slices.Collect(maps.Keys(limiters)))]
-}
 
 // simExpressions compiles all: only Envoy evaluates.
 type simExpressions struct{}
@@ -203,10 +186,8 @@ func (v *simulation) advance(d time.Duration) {
 		var next *instance
 		for _, i := range v.loaded {
 			i.arm()
-			if i.period == 0 || i.due.After(end) {
-				continue
-			}
-			if next == nil || i.due.Before(next.due) {
+			isDue := i.period > 0 && !i.due.After(end)
+			if isDue && (next == nil || i.due.Before(next.due)) {
 				next = i
 			}
 		}
@@ -224,7 +205,7 @@ func (v *simulation) advance(d time.Duration) {
 		if waits && next.Closed() {
 			v.logf("given up")
 			v.lose(next.worker) // what it had to give back is lost after a second
-			v.lostReturns += maxGivenUp * maxUnits
+			v.lostUnits += maxGivenUp * maxUnits
 		}
 		v.look()
 	}
@@ -245,41 +226,34 @@ func (v *simulation) drain() {
 		v.advance(4 * time.Millisecond)
 	}
 	v.restsAt = v.clock.now.Add(5 * time.Second)
-	for range 80 { // what rests closes after a minute
-		for range 20 {
-			v.serveAll()
-			v.advance(50 * time.Millisecond)
-		}
+	for range 1600 { // what rests closes after a minute
+		v.serveAll()
+		v.advance(50 * time.Millisecond)
 	}
 }
 
 // serveAll has Redis answer all, and brings the answers.
 func (v *simulation) serveAll() {
-	for _, c := range slices.Clone(v.conns) {
-		for !c.gone && len(c.inbox)+len(c.outbox) > 0 {
-			c.serve(1 << 20)
-			if !c.gone && len(c.outbox) > 0 {
-				c.deliver(len(c.outbox))
-			}
-		}
+	for v.serveOnce() {
 	}
 }
 
-// serveOnce has Redis answer what has been asked by now.
-func (v *simulation) serveOnce() {
-	for _, c := range slices.Clone(v.conns) {
-		if !c.gone && len(c.inbox) > 0 {
-			c.serve(1 << 20)
+// serveOnce has Redis answer what has been asked by now, and reports whether there was anything.
+func (v *simulation) serveOnce() (served bool) {
+	for _, c := range v.conns {
+		if c.gone {
+			continue
 		}
-		if !c.gone && len(c.outbox) > 0 {
+		served = served || len(c.inbox)+len(c.outbox) > 0
+		if c.serve(1 << 20); len(c.outbox) > 0 {
 			c.deliver(len(c.outbox))
 		}
 	}
+	return served
 }
 
 // anyConn is the index of a connection that is open; -1 if there is none.
 func (v *simulation) anyConn() int {
-	v.conns = slices.DeleteFunc(v.conns, func(c *simConn) bool { return c.gone })
 	if len(v.conns) == 0 {
 		return -1
 	}

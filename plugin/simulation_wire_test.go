@@ -42,8 +42,6 @@ type leaseNews struct {
 	refused bool     // the reply is an error, for which the worker may hang up
 }
 
-func (n *leaseNews) matters() bool { return n.granted != 0 || n.again != nil || n.refused }
-
 // simCluster is the cluster "redis" of one worker.
 type simCluster struct {
 	v      *simulation
@@ -91,9 +89,10 @@ func (c *simConn) forgetRead() {
 // end loses what was on the way.
 func (c *simConn) end() {
 	c.gone = true
+	c.v.conns = slices.DeleteFunc(slices.Clone(c.v.conns), func(o *simConn) bool { return o == c })
 	c.forgetRead()
 	for _, n := range c.news {
-		c.v.grantLost(n.granted)
+		c.v.lostUnits += c.v.batches[n.granted] // no worker will know of that batch
 		c.v.returnLost(n.again)
 	}
 	for rest := c.inbox; len(rest) > 0; {
@@ -112,20 +111,22 @@ func (c *simConn) kill(status uint32) {
 	v.logf("killed, %d bytes there, %d back", len(c.inbox), len(c.outbox))
 	c.end()
 	v.lose(c.worker)
-	asked, inPipe := slices.Clone(v.waits), v.inPipe(c.worker)
+	asked, inPipe := slices.Clone(v.waits), int64(0) // of the worker: decided or not
+	for _, l := range v.guests[c.worker].limiters() {
+		if l.conn != nil {
+			inPipe += l.conn.InFlight()
+		}
+	}
 	c.near.Close(status)
 	v.look()
-	if max(int64(len(asked)), inPipe+1) > min(maxExits, v.config.pending) || len(v.loaded) > len(v.workers) {
+	if max(int64(len(asked)), inPipe+1) > min(maxExits, v.config.Pending) || len(v.loaded) > len(v.workers) {
 		return // some are kept back, or go on by and by; or who knows whose connection it was
 	}
-	if slices.ContainsFunc(v.conns, func(o *simConn) bool { return !o.gone && o.worker == c.worker }) {
+	if slices.ContainsFunc(v.conns, func(o *simConn) bool { return o.worker == c.worker }) {
 		return // who waits may wait for the other one: the worker was about to hang up here
 	}
 	for _, r := range asked {
-		if r.instance.worker != c.worker {
-			continue
-		}
-		if r.verdict.IsZero() && r.lostAt.IsZero() {
+		if r.instance.worker == c.worker && r.verdict.IsZero() && r.lostAt.IsZero() {
 			r.lostAt = v.clock.now
 		}
 	}
@@ -136,11 +137,17 @@ func (c *simConn) serve(commands int) {
 	for ; commands > 0 && len(c.inbox) > 0; commands-- {
 		words, n, ok := c.v.decode(c.inbox)
 		if !ok {
+			c.inbox = nil
 			return
 		}
 		c.v.granted = 0
 		from := len(c.outbox)
-		c.outbox = c.v.answer(c.outbox, words)
+		if c.v.refusal != "" && string(words[0]) != "AUTH" {
+			c.outbox = append(c.outbox, c.v.refusal...)
+		} else {
+			c.v.ahead += c.v.commandMicros
+			c.outbox = c.v.redis.Do(c.outbox, words, c.v.redisMicros())
+		}
 		reply := c.outbox[from:]
 		news := leaseNews{end: c.brought + len(c.outbox), granted: c.v.granted}
 		switch {
@@ -151,7 +158,7 @@ func (c *simConn) serve(commands int) {
 			c.v.lose(c.worker)
 			c.v.returnLost(words)
 		}
-		if news.matters() {
+		if news.granted != 0 || news.again != nil || news.refused {
 			c.news = append(c.news, news)
 		}
 		c.inbox = c.inbox[n:]
@@ -171,7 +178,7 @@ func (v *simulation) decode(b []byte) (words [][]byte, n int, ok bool) {
 // returnLost takes the units out of the books that a command would have given back, if it is a
 // refund of the leased rule: cost, limit, window, when it was charged, then perhaps more charges.
 func (v *simulation) returnLost(words [][]byte) {
-	if len(words) < 4 || !bytes.Contains(words[3], []byte("{hot|h}")) {
+	if len(words) < 4 || !bytes.Contains(words[3], []byte("{"+leased+"|}")) {
 		return
 	}
 	keys, _ := strconv.Atoi(string(words[2]))
@@ -184,22 +191,12 @@ func (v *simulation) returnLost(words [][]byte) {
 	}
 	for i, units := 3, number(0); 3+keys+i < len(words); i += 2 {
 		if _, ofBatch := v.batches[number(i)]; ofBatch {
-			v.batches[number(i)] -= units
 			v.lostUnits += units
 		}
 		if 3+keys+i+1 < len(words) {
 			units = number(i + 1)
 		}
 	}
-}
-
-// answer is Redis' reply to one command, at its own time.
-func (v *simulation) answer(dst []byte, words [][]byte) []byte {
-	if v.refusal != "" && string(words[0]) != "AUTH" {
-		return append(dst, v.refusal...)
-	}
-	v.ahead += v.commandMicros
-	return v.redis.Do(dst, words, v.redisMicros())
 }
 
 // redisMicros is the time on Redis' clock.
@@ -218,7 +215,7 @@ func (c *simConn) deliver(n int) {
 	}
 	c.forgetRead()
 	c.v.logf("received %q", part)
-	maps.DeleteFunc(c.v.rejected, func(m remembered, _ rejection) bool { return m.worker == c.worker })
+	maps.DeleteFunc(c.v.rejected, func(m remembered, _ rejection) bool { return m.instance.worker == c.worker })
 	c.near.Receive(part)
 	c.v.look()
 }
@@ -226,67 +223,40 @@ func (c *simConn) deliver(n int) {
 // lose notes that a fault may have lost charges, or what gives some back, of the requests
 // that a worker has not surely done with.
 func (v *simulation) lose(w *worker) {
-	kept := v.recent[:0]
-	for _, r := range v.recent {
-		if v.clock.now.Sub(r.ended) < lossMicros {
-			kept = append(kept, r)
-		}
-	}
-	clear(v.recent[len(kept):])
-	v.recent = kept
-	for _, list := range [][]*simRequest{v.live, v.recent} {
-		for _, r := range list {
-			if r.instance.worker == w {
-				r.lossy = true
-			}
+	v.recent = slices.DeleteFunc(v.recent, func(r *simRequest) bool { return v.clock.now.Sub(r.ended) >= lossTime })
+	for _, r := range slices.Concat(v.live, v.recent) {
+		if r.instance.worker == w {
+			r.lossy = true
 		}
 	}
 }
 
-// ran keeps the books: what each rule has charged each identity.
+// ran keeps the books: what each rule has charged each identity, and each batch of leased units, which
+// are more than a request costs.
 func (v *simulation) ran(c *twinredis.Call) {
-	switch {
-	case c.Kind == twinredis.Check && c.Allowed && len(c.Costs) > 0:
-		v.charged[string(c.Tag)] += unitsOf(c)
-	case c.Kind == twinredis.Refund:
-		v.charged[string(c.Tag)] -= unitsOf(c)
-	}
-	v.ranLease(c)
-}
-
-// grantLost takes a batch out of the books: no worker will know of it.
-func (v *simulation) grantLost(atMicros int64) {
-	v.lostUnits += v.batches[atMicros]
-	delete(v.batches, atMicros)
-}
-
-// ranLease keeps the books of what each batch of a lease has charged: it has more units than a
-// request costs.
-func (v *simulation) ranLease(c *twinredis.Call) {
-	if string(c.Tag) != "hot|h" {
+	isCharge, isRefund := c.Kind == twinredis.Check && c.Allowed && len(c.Costs) > 0, c.Kind == twinredis.Refund
+	if !isCharge && !isRefund {
 		return
 	}
-	_, ofBatch := v.batches[c.ChargedMicros]
-	switch {
-	case c.Kind == twinredis.Check && c.Allowed && c.Costs[0] > 1:
-		v.batches[c.AtMicros] += c.Costs[0]
-		v.held[c.AtMicros] += c.Costs[0]
-		v.granted = c.AtMicros
-	case c.Kind == twinredis.Refund && ofBatch:
-		v.batches[c.ChargedMicros] -= c.Costs[0]
+	units := c.Costs[0]                          // of the first limit
+	if bytes.HasPrefix(c.Tag, []byte("plan|")) { // one of its two lists pays; a refund does not say which
+		units += c.Costs[1]
 	}
-	if _, known := v.held[c.ChargedMicros]; known && c.Kind == twinredis.Refund {
+	if isRefund {
+		units = -units
+	}
+	v.charged[string(c.Tag)] += units
+	if string(c.Tag) != leased+"|" {
+		return
+	}
+	if isCharge && units > 1 {
+		v.batches[c.AtMicros] += units
+		v.granted = c.AtMicros
+	}
+	if _, known := v.batches[c.ChargedMicros]; known && isRefund {
 		isExact := !v.jumped && !v.redis.WithoutTime // else two batches may have one time
-		if v.held[c.ChargedMicros] -= c.Costs[0]; v.held[c.ChargedMicros] < 0 && isExact {
-			v.fail("a batch of a lease was given back twice, %d units too many", -v.held[c.ChargedMicros])
+		if v.batches[c.ChargedMicros] += units; v.batches[c.ChargedMicros] < 0 && isExact {
+			v.fail("a batch of a lease was given back twice, %d units too many", -v.batches[c.ChargedMicros])
 		}
 	}
-}
-
-// unitsOf is what a call charges of the first limit of a list, or changes: of two lists it is one.
-func unitsOf(c *twinredis.Call) int64 {
-	if bytes.HasPrefix(c.Tag, []byte("plan|")) { // its plan does not say so in a refund
-		return c.Costs[0] + c.Costs[1]
-	}
-	return c.Costs[0]
 }

@@ -1,12 +1,12 @@
 package rule
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 const none = "absent"
@@ -66,10 +66,8 @@ var addresses = []struct {
 // clientAddr is the identity of a client at a source of Envoy's.
 func clientAddr(t *testing.T, source string, v4, v6 int) string {
 	t.Helper()
-	c := config.Component{
-		Source: config.FromClientIP, V4Prefix: v4, V6Prefix: v6, HasDefault: true, Default: none,
-	}
-	list := tags(compile(t, counted("r", c)), from(source))
+	key := fmt.Sprintf(`"key": [{"client_ip": {"v4_prefix": %d, "v6_prefix": %d}, "default": %q}]`, v4, v6, none)
+	list := tags(compile(t, key), get("/", "source.address", source))
 	testenv.Same(t, "rules that apply", len(list), 1)
 	return strings.TrimPrefix(list[0], "r|")
 }

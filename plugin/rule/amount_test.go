@@ -7,13 +7,11 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 func TestCost(t *testing.T) {
 	t.Parallel()
-	r := counted("r")
-	r.Cost = config.Amount{Header: "x-cost", Default: 3, Max: 100}
+	const r = `"cost": {"header": "x-cost", "default": 3, "max": 100}`
 	for _, tt := range []struct {
 		header string
 		want   int64
@@ -44,60 +42,47 @@ func TestCost(t *testing.T) {
 	testenv.Same(t, "cost without a header", only(t, r, get("/")).Cost, 3)
 	testenv.Same(t, "cost of 5 and 5", only(t, r, get("/", "x-cost", "5", "x-cost", " 5")).Cost, 5)
 	testenv.Same(t, "cost that is too long", only(t, r, get("/", "x-cost", strings.Repeat("0", requestUnits+1))).Cost, 100)
-	r.Cost = config.Amount{Default: 5, Max: 100}
-	testenv.Same(t, "constant cost", only(t, r, get("/")).Cost, 5)
+	testenv.Same(t, "constant cost", only(t, `"cost": 5`, get("/")).Cost, 5)
 }
 
 func TestSizesThatComeWithTheRequest(t *testing.T) {
 	t.Parallel()
-	claim := &config.Amount{Metadata: []string{"jwt", "limit"}, Default: 10, Max: 1000}
-	header := &config.Amount{Header: "x-limit", Default: 10, Max: 1000}
-	with := func(limit string) *request { return get("/", "x-limit", limit) }
+	const header, claim = `{"header": "x-limit", "default": 10, "max": 1000}`,
+		`{"metadata": ["jwt", "limit"], "default": 10, "max": 1000}`
 	const text = "double('jwt' in metadata.filter_metadata ? metadata.filter_metadata['jwt']['limit']" +
 		" : metadata.typed_filter_metadata['jwt'].limit\n)"
+	with := func(limit string) *request { return get("/", "x-limit", limit) }
 	for _, tt := range []struct {
-		name         string
-		units, burst *config.Amount
-		configured   algo.Size
-		req          *request
-		want         []algo.Size
+		name  string
+		sizes string
+		req   *request
+		want  []algo.Size
 	}{
-		{"none", nil, nil, algo.Size{Units: 5}, get("/"), nil},
-		{"a header", header, nil, algo.Size{}, with("7"), []algo.Size{{Units: 7}}},
-		{"a header above max", header, nil, algo.Size{}, with("5000"), []algo.Size{{Units: 1000}}},
-		{"a header that is not a number", header, nil, algo.Size{}, with("many"), []algo.Size{{Units: 10}}},
-		{"a header that is absent", header, nil, algo.Size{}, get("/"), []algo.Size{{Units: 10}}},
-		{"a header of 0", header, nil, algo.Size{}, with("0"), []algo.Size{{}}},
-		{"a header too long to be looked at", header, nil, algo.Size{}, with(overlong), []algo.Size{{Units: 10}}},
-		{"a claim", claim, nil, algo.Size{}, valued(map[string]string{text: double(70)}), []algo.Size{{Units: 70}}},
-		{"a claim that is absent", claim, nil, algo.Size{}, get("/"), []algo.Size{{Units: 10}}},
-		{"a constant burst", header, nil, algo.Size{Burst: 20}, with("7"), []algo.Size{{Units: 7, Burst: 20}}},
-		{"a burst", nil, header, algo.Size{Units: 5}, with("7"), []algo.Size{{Units: 5, Burst: 7}}},
-		{"a burst of 0", nil, header, algo.Size{Units: 5}, with("0"), []algo.Size{{}}},
-		{"both", claim, header, algo.Size{}, with("7"), []algo.Size{{Units: 10, Burst: 7}}},
+		{"none", `"limit": 5`, get("/"), nil},
+		{"a header", `"limit": ` + header, with("7"), []algo.Size{{Units: 7}}},
+		{"a header above max", `"limit": ` + header, with("5000"), []algo.Size{{Units: 1000}}},
+		{"a header that is not a number", `"limit": ` + header, with("many"), []algo.Size{{Units: 10}}},
+		{"a header that is absent", `"limit": ` + header, get("/"), []algo.Size{{Units: 10}}},
+		{"a header of 0", `"limit": ` + header, with("0"), []algo.Size{{}}},
+		{"a header too long to be looked at", `"limit": ` + header, with(overlong), []algo.Size{{Units: 10}}},
+		{"a claim", `"limit": ` + claim, get("/", text, double(70)), []algo.Size{{Units: 70}}},
+		{"a claim that is absent", `"limit": ` + claim, get("/"), []algo.Size{{Units: 10}}},
+		{"a constant burst", `"burst": 20, "limit": ` + header, with("7"), []algo.Size{{Units: 7, Burst: 20}}},
+		{"a burst", `"limit": 5, "burst": ` + header, with("7"), []algo.Size{{Units: 5, Burst: 7}}},
+		{"a burst of 0", `"limit": 5, "burst": ` + header, with("0"), []algo.Size{{}}},
+		{"both", `"limit": ` + claim + `, "burst": ` + header, with("7"), []algo.Size{{Units: 10, Burst: 7}}},
 	} {
-		r := counted("r")
-		l := &r.Limits[0]
-		l.UnitsFrom, l.BurstFrom = tt.units, tt.burst
-		l.Units, l.Burst = max(tt.configured.Units, 1), tt.configured.Burst
-		if tt.configured.Units == 0 {
-			l.Units = tt.units.Max
-		}
-		testenv.SameList(t, tt.name, only(t, r, tt.req).Sizes, tt.want)
+		rule := `"limits": [{"algorithm": "gcra", "window": "1s", ` + tt.sizes + `}]`
+		testenv.SameList(t, tt.name, only(t, rule, tt.req).Sizes, tt.want)
 	}
 }
 
 func TestCostsOfLimits(t *testing.T) {
 	t.Parallel()
-	r := counted("r")
-	r.Cost = config.Amount{Header: "x-cost", Default: 2, Max: 100}
-	r.Limits = append(perSecond(10), perSecond(20)...)
-	r.Limits = append(r.Limits, perSecond(30)...)
-	for i := range r.Limits {
-		r.Limits[i].WindowMicros *= int64(i + 1)
-	}
-	r.Limits[1].Cost = &config.Amount{Default: 1, Max: 100}
-	r.Limits[2].Cost = &config.Amount{Header: "x-own", Default: 5, Max: 50}
+	const r = `"cost": {"header": "x-cost", "default": 2, "max": 100}, "limits": [
+		{"algorithm": "gcra", "limit": 10, "window": "1s"},
+		{"algorithm": "gcra", "limit": 20, "window": "2s", "cost": 1},
+		{"algorithm": "gcra", "limit": 50, "window": "3s", "cost": {"header": "x-own", "default": 5, "max": 50}}]`
 	for _, tt := range []struct {
 		name    string
 		headers []string
@@ -115,12 +100,10 @@ func TestCostsOfLimits(t *testing.T) {
 // What one rule brings stays as it is while the next is read.
 func TestCostsOfSeveralRules(t *testing.T) {
 	t.Parallel()
-	var rules []config.Rule
+	var rules []string
 	for _, name := range []string{"a", "b", "c"} {
-		r := counted(name)
-		r.Cost = config.Amount{Header: "x-" + name, Default: 1, Max: 100}
-		r.Limits[0].UnitsFrom = &config.Amount{Header: "x-" + name, Default: 1, Max: 10}
-		rules = append(rules, r)
+		rules = append(rules, fmt.Sprintf(`"name": %q, "cost": {"header": "x-%[1]s", "default": 1, "max": 10}, "limits": [
+			{"algorithm": "gcra", "window": "1s", "limit": {"header": "x-%[1]s", "default": 1, "max": 10}}]`, name))
 	}
 	var m Matcher
 	applied, _, _ := compile(t, rules...).Apply(get("/", "x-a", "3", "x-b", "4", "x-c", "5"), &m)

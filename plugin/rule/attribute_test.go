@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 // warnings returns what Missing says over so many requests: the names of the rules.
@@ -20,35 +19,25 @@ func warnings(s *Set, m *Matcher, n int, req *request) (rules []string) {
 
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	sub := fromMetadata("jwt", "sub")
-	plan := fromProperty("jwt", "plan")
-	withDefault := sub
-	withDefault.HasDefault = true
-	header := fromHeader("x-none")
-	onlyPost := counted("post", sub)
-	onlyPost.Match.Methods = []string{"POST"}
+	const sub, plan, defaulted = `"key": [{"metadata": ["jwt", "sub"]}]`, `"key": [{"property": ["jwt", "plan"]}]`,
+		`"key": [{"metadata": ["jwt", "sub"], "default": ""}]`
 	for _, tt := range []struct {
 		name  string
-		rules []config.Rule
+		rules []string
 		want  []string
 	}{
+		{"metadata", []string{`"name": "first", ` + sub, `"name": "second", ` + sub}, []string{"first"}},
+		{"a property", []string{plan}, []string{"r"}},
+		{"a tier's source", []string{tieredBy(`{"property": ["jwt", "plan"]}`, "", "")}, []string{"r"}},
+		{"with a default", []string{defaulted}, nil},
 		{
-			name: "metadata", want: []string{"first"},
-			rules: []config.Rule{counted("first", sub), counted("second", sub)},
+			"with a default, and without",
+			[]string{`"name": "first", ` + defaulted, `"name": "second", ` + sub},
+			[]string{"second"},
 		},
-		{name: "a property", rules: []config.Rule{counted("r", plan)}, want: []string{"r"}},
-		{name: "a tier's source", rules: []config.Rule{tiered(plan, "")}, want: []string{"r"}},
-		{name: "with a default", rules: []config.Rule{counted("r", withDefault)}},
-		{
-			name: "with a default, and without", want: []string{"second"},
-			rules: []config.Rule{counted("first", withDefault), counted("second", sub)},
-		},
-		{name: "no request came", rules: []config.Rule{onlyPost}},
-		{name: "a header", rules: []config.Rule{counted("r", header)}},
-		{
-			name: "two", want: []string{"first", "second"},
-			rules: []config.Rule{counted("first", sub), counted("second", plan)},
-		},
+		{"no request came", []string{`"match": {"methods": ["POST"]}, ` + sub}, nil},
+		{"a header", []string{`"key": [{"header": "x-none"}]`}, nil},
+		{"two", []string{`"name": "first", ` + sub, `"name": "second", ` + plan}, []string{"first", "second"}},
 	} {
 		var m Matcher
 		testenv.SameList(t, tt.name, warnings(compile(t, tt.rules...), &m, 5*absentRequests, get("/")), tt.want)
@@ -58,9 +47,8 @@ func TestMissing(t *testing.T) {
 // An attribute that a request had once is not missing.
 func TestSeenOnce(t *testing.T) {
 	t.Parallel()
-	set := compile(t, counted("r", fromMetadata("jwt", "sub")))
-	had := get("/")
-	had.properties = map[string]string{"metadata.filter_metadata.jwt.sub": "alice"}
+	set := compile(t, `"key": [{"metadata": ["jwt", "sub"]}]`)
+	had := get("/", "metadata.filter_metadata.jwt.sub", "alice")
 	var m Matcher
 	got := warnings(set, &m, absentRequests-1, get("/"))
 	got = append(got, warnings(set, &m, 1, had)...)

@@ -19,31 +19,25 @@ var overlong = strings.Repeat("a", requestUnits+1)
 // A tier that cannot be known has limits, if any has.
 func TestLongValuesInTiers(t *testing.T) {
 	t.Parallel()
-	source := fromCookie("plan")
-	unlimitedFirst := tiered(source, "")
-	unlimitedFirst.Tiers.Values = []config.Tier{{Value: "staff", Unlimited: true}, {Value: "pro", Limits: perSecond(100)}}
-	unlimitedOnly := tiered(source, "staff")
-	unlimitedOnly.Tiers.Values = []config.Tier{{Value: "staff", Unlimited: true}}
 	for _, tt := range []struct {
-		name string
-		rule config.Rule
-		want int64
+		name, tiers string
+		want        int64
 	}{
-		{name: "the default", rule: tiered(source, "pro"), want: 100},
-		{name: "the first that has limits", rule: unlimitedFirst, want: 100},
-		{name: "not the default that has none", rule: tiered(source, "staff"), want: 1},
-		{name: "unless none has", rule: unlimitedOnly, want: unlimited},
+		{"the default", tieredBy(`{"cookie": "plan"}`, "", "pro"), 100},
+		{"the first that has limits", `"limits_by": {"source": {"cookie": "plan"}, "values": {
+			"staff": "unlimited", "pro": ` + perSecond(100) + `}}`, 100},
+		{"not the default that has none", tieredBy(`{"cookie": "plan"}`, "", "staff"), 1},
+		{"unless none has", `"limits_by": {"source": {"cookie": "plan"}, "values": {"staff": "unlimited"},
+			"default": "staff"}`, unlimited},
 	} {
-		testenv.Same(t, tt.name, units(compile(t, tt.rule), get("/", "cookie", overlong+"; plan=staff")), tt.want)
+		testenv.Same(t, tt.name, units(compile(t, tt.tiers), get("/", "cookie", overlong+"; plan=staff")), tt.want)
 	}
 }
 
 // What one request uses up is there again for the next.
 func TestUnitsAreOfARequest(t *testing.T) {
 	t.Parallel()
-	r := counted("r")
-	r.Match = header("x-a", regex("b"))
-	set := compile(t, r)
+	set := compile(t, `"match": {"headers": {"x-a": {"regex": "b"}}}`)
 	var m Matcher
 	for _, tt := range []struct {
 		value string

@@ -6,31 +6,17 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-const levels = `{"rules": [{"name": "r", "key": [{"header": "x-org"}], "limits": [
+const levels = `"key": [{"header": "x-org"}], "limits": [
 	{"name": "org", "algorithm": "gcra", "limit": 9, "window": "1s"},
 	{"name": "team|{a}", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]},
-	{"name": "user", "algorithm": "concurrency", "limit": 9, "per": [{"header": "x-team"}, {"header": "x-user"}]}]}]}`
-
-func levelSet(t *testing.T, text string) *Set {
-	t.Helper()
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
+	{"name": "user", "algorithm": "concurrency", "limit": 9, "per": [{"header": "x-team"}, {"header": "x-user"}]}]`
 
 // TestValues holds whom limits with "per" count, for values that look like parts of keys, too.
 func TestValues(t *testing.T) {
 	t.Parallel()
-	set := levelSet(t, levels)
+	set := compile(t, levels)
 	long := strings.Repeat("x", 60_000)
 	for _, c := range []struct {
 		headers []string
@@ -60,7 +46,7 @@ func TestValues(t *testing.T) {
 // TestLongValues: values of more than 200 bytes are their digest, so that a length is one byte.
 func TestLongValues(t *testing.T) {
 	t.Parallel()
-	set := levelSet(t, levels)
+	set := compile(t, levels)
 	var m Matcher
 	for _, n := range []int{199, 200, 201, 255, 256, 1000} {
 		applied, _, _ := set.Apply(get("/", "x-org", "o", "x-team", strings.Repeat("x", n)), &m)
@@ -76,7 +62,7 @@ func TestLongValues(t *testing.T) {
 // TestParts: a part's name leads back to the tag, and no two parts have one name.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	set := levelSet(t, levels)
+	set := compile(t, levels)
 	names := map[string]bool{}
 	var m Matcher
 	for _, user := range []string{"a", "b", "a|b", ""} {
@@ -101,8 +87,8 @@ func TestParts(t *testing.T) {
 func TestNoLevelIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, over := range []string{"", `, "over": {"limits": [{"algorithm": "gcra", "limit": 9, "window": "1s"}]}`} {
-		set := levelSet(t, `{"rules": [{"name": "r", "limits": [
-			{"name": "team", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]}]`+over+`}]}`)
+		set := compile(t, `"limits": [
+			{"name": "team", "algorithm": "gcra", "limit": 9, "window": "1s", "per": [{"header": "x-team"}]}]`+over)
 		var m Matcher
 		applied, _, _ := set.Apply(get("/"), &m)
 		testenv.Same(t, "rules that apply without a team", len(applied), 0)
@@ -114,9 +100,9 @@ func TestNoLevelIsLeft(t *testing.T) {
 // TestClasses holds which part of the capacity is there for a request.
 func TestClasses(t *testing.T) {
 	t.Parallel()
-	set := levelSet(t, `{"rules": [{"name": "r", "limits": [{"algorithm": "gcra", "limit": 100, "window": "1s",
+	set := compile(t, `"limits": [{"algorithm": "gcra", "limit": 100, "window": "1s",
 		"ceiling": {"source": {"query": "class"}, "values": {"critical": 100, "normal": 80, "bulk": 5}, "default": "normal"}}
-		]}]}`)
+		]`)
 	for _, c := range []struct {
 		target string
 		want   int64

@@ -2,9 +2,8 @@ package rule
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,24 +11,16 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// valued is a GET whose expressions, by their wrapped text, have these values.
-func valued(values map[string]string) *request {
-	req := get("/")
-	req.values = values
-	return req
-}
-
 func TestTierByExpression(t *testing.T) {
 	t.Parallel()
-	set := compile(t, tiered(byExpression("e"), ""))
-	testenv.Same(t, "per second", units(set, valued(map[string]string{"string(e\n)": "pro"})), 100)
+	set := compile(t, tieredBy(`{"expr": "e"}`, "", ""))
+	testenv.Same(t, "per second", units(set, get("/", "string(e\n)", "pro")), 100)
 	testenv.Same(t, "per second without a value", units(set, get("/")), noRule)
 }
 
 func TestCostByExpression(t *testing.T) {
 	t.Parallel()
-	r := counted("r")
-	r.Cost = config.Amount{Expr: "e", Default: 3, Max: 100}
+	const r = `"cost": {"expr": "e", "default": 3, "max": 100}`
 	for _, tt := range []struct {
 		name  string
 		value string
@@ -49,7 +40,7 @@ func TestCostByExpression(t *testing.T) {
 		{"no number", double(math.NaN()), 3},
 		{"too short", "7", 3},
 	} {
-		testenv.Same(t, tt.name, only(t, r, valued(map[string]string{"double(e\n)": tt.value})).Cost, tt.want)
+		testenv.Same(t, tt.name, only(t, r, get("/", "double(e\n)", tt.value)).Cost, tt.want)
 	}
 	testenv.Same(t, "without a value", only(t, r, get("/")).Cost, 3)
 }
@@ -58,24 +49,18 @@ func TestCostByExpression(t *testing.T) {
 // once a request.
 func TestExpressionsAreShared(t *testing.T) {
 	t.Parallel()
-	first, second := counted("first", byExpression("e")), counted("second", byExpression("e"))
-	first.Match.Expr, second.Match.Expr = "e", "e"
-	second.Cost = config.Amount{Expr: "e", Max: 10}
+	const r = `"key": [{"expr": "e"}], "match": {"expr": "e"}`
 	created := &fakeExpressions{}
-	set, err := Compile(&config.Config{Rules: []config.Rule{first, second}}, created)
+	set, err := Compile(parse(t, `"name": "first", `+r, `"name": "second", "cost": {"expr": "e", "max": 10}, `+r), created)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"(e\n) == true", "string(e\n)", "double(e\n)"}; !slices.Equal(created.created, want) {
-		t.Errorf("compiled %q, want %q", created.created, want)
-	}
-	req := valued(map[string]string{"(e\n) == true": "\x01", "string(e\n)": "k"})
-	var m Matcher
-	if applied, _, _ := set.Apply(req, &m); len(applied) != 2 {
-		t.Fatalf("%d rules apply, want 2", len(applied))
-	}
+	testenv.SameList(t, "compiled", created.created, []string{"(e\n) == true", "string(e\n)", "double(e\n)"})
+	req := get("/", "(e\n) == true", "\x01", "string(e\n)", "k", "double(e\n)", double(2))
+	req.reads = map[string]int{}
+	testenv.SameList(t, "tags", tags(set, req), []string{"first|k", "second|k"})
 	want := map[string]int{"(e\n) == true": 1, "string(e\n)": 1, "double(e\n)": 1}
-	if !reflect.DeepEqual(req.reads, want) {
+	if !maps.Equal(req.reads, want) {
 		t.Errorf("evaluated %v, want %v", req.reads, want)
 	}
 }
@@ -83,29 +68,32 @@ func TestExpressionsAreShared(t *testing.T) {
 // TestWhatDoesNotCompile has rules that no parser lets through, too: they are an error all the same.
 func TestWhatDoesNotCompile(t *testing.T) {
 	t.Parallel()
-	inMatch, inNot, inCost, inLimit := counted("r"), counted("r"), counted("r"), counted("r")
-	inMatch.Match.Expr, inCost.Cost.Expr = "bad", "bad"
-	inNot.Match = not(byExpr("bad"))
-	inLimit.Limits[0].UnitsFrom = &config.Amount{Expr: "bad"}
-	unread, unknown, unlimited := counted("r"), counted("r"), counted("r")
-	unread.Match.Path = regex("(")
-	unknown.Limits[0].Calendar = &config.Calendar{Zone: "Europe/Nowhere"}
-	unlimited.Limits[0].Algorithm = 0
 	for _, tt := range []struct {
-		rule config.Rule
-		want string // after the rule's place
+		rule  string
+		spoil func(r *config.Rule) // nil: not
+		want  string               // after the rule's place
 	}{
-		{inMatch, "it is bad"},
-		{inNot, "it is bad"},
-		{inCost, "it is bad"},
-		{inLimit, "it is bad"},
-		{tiered(byExpression("bad"), ""), "it is bad"},
-		{counted("r", byExpression("bad")), "it is bad"},
-		{unread, "error parsing regexp"},
-		{unknown, `limits[0].timezone: "Europe/Nowhere" is not a time zone`},
-		{unlimited, "algorithm 0 (want 1 to 7)"},
+		{`"match": {"expr": "bad"}`, nil, "it is bad"},
+		{`"match": {"not": {"expr": "bad"}}`, nil, "it is bad"},
+		{`"cost": {"expr": "bad", "max": 9}`, nil, "it is bad"},
+		{
+			`"limits": [{"algorithm": "gcra", "limit": {"expr": "bad", "default": 1, "max": 9}, "window": "1s"}]`, nil,
+			"it is bad",
+		},
+		{tieredBy(`{"expr": "bad"}`, "", ""), nil, "it is bad"},
+		{`"key": [{"expr": "bad"}]`, nil, "it is bad"},
+		{`"match": {"path": {"regex": "a"}}`, func(r *config.Rule) { r.Match.Path.Value = "(" }, "error parsing regexp"},
+		{
+			"", func(r *config.Rule) { r.Limits[0].Calendar = &config.Calendar{Zone: "Europe/Nowhere"} },
+			`limits[0].timezone: "Europe/Nowhere" is not a time zone`,
+		},
+		{"", func(r *config.Rule) { r.Limits[0].Algorithm = 0 }, "algorithm 0 (want 1 to 7)"},
 	} {
-		_, err := Compile(&config.Config{Rules: []config.Rule{tt.rule}}, &fakeExpressions{})
+		cfg := parse(t, tt.rule)
+		if tt.spoil != nil {
+			tt.spoil(&cfg.Rules[0])
+		}
+		_, err := Compile(cfg, &fakeExpressions{})
 		if err == nil || !strings.HasPrefix(err.Error(), "rules[0]: ") || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("the error is %v, want one with %q", err, tt.want)
 		}
@@ -115,12 +103,11 @@ func TestWhatDoesNotCompile(t *testing.T) {
 // Without Expressions, as in the command line, expressions have no value.
 func TestWithoutExpressions(t *testing.T) {
 	t.Parallel()
-	r := counted("r", byExpression("e"))
-	set, err := Compile(&config.Config{Rules: []config.Rule{r}}, nil)
+	set, err := Compile(parse(t, `"key": [{"expr": "e"}]`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	testenv.SameList(t, "tags", tags(set, &static{}), nil)
+	testenv.SameList(t, "tags", tags(set, get("/")), nil)
 }
 
 func TestAttributeTexts(t *testing.T) {
@@ -146,15 +133,13 @@ func TestAttributeTexts(t *testing.T) {
 // BenchmarkExpressions measures what a match by expression takes of the plugin, without
 // Envoy's part.
 func BenchmarkExpressions(b *testing.B) {
-	var rules []config.Rule
+	var rules []string
 	for n := range 16 {
-		r := counted(fmt.Sprint(n))
-		r.Match.Expr = "e"
-		rules = append(rules, r)
+		rules = append(rules, fmt.Sprintf(`"name": "%d", "match": {"expr": "e"}`, n))
 	}
 	set := compile(b, rules...)
 	var m Matcher
-	req := &static{}
+	req := get("/")
 	for b.Loop() {
 		set.Apply(req, &m)
 	}

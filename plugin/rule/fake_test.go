@@ -2,23 +2,26 @@ package rule
 
 import (
 	"errors"
+	"hash/crc32"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// request is a Request of headers in order and of attributes named by their path
-// with dots. It counts what is read of it.
+// request is a Request of headers in order, and of attributes named by their path with dots, or
+// by the wrapped text of an expression. Reading it allocates nothing, unless it counts what is read.
 type request struct {
 	headers    [][2]string
-	properties map[string]string
-	values     map[string]string // of expressions, by their wrapped text
+	attributes map[string][]byte
+	reads      map[string]int // nil: they are not counted
+}
 
-	mu    sync.Mutex
-	reads map[string]int
+func (r *request) count(name string) {
+	if r.reads != nil {
+		r.reads[name]++
+	}
 }
 
 func (r *request) Header(name string) (string, bool) {
@@ -39,38 +42,29 @@ func (r *request) Fields(m *Matcher) {
 }
 
 func (r *request) Property(path []string) ([]byte, bool) {
-	name := strings.Join(path, ".")
-	r.count(name)
-	value, ok := r.properties[name]
-	return []byte(value), ok
+	var buffer [128]byte
+	name := append(buffer[:0], path[0]...)
+	for _, part := range path[1:] {
+		name = append(append(name, '.'), part...)
+	}
+	if r.reads != nil {
+		r.count(string(name))
+	}
+	value, ok := r.attributes[string(name)]
+	return value, ok
 }
 
 func (r *request) Evaluate(token uint32) ([]byte, bool) {
-	text := textOf(token)
-	r.count(text)
-	value, ok := r.values[text]
-	return []byte(value), ok
+	for text, value := range r.attributes {
+		if tokenOf(text) == token {
+			r.count(text)
+			return value, true
+		}
+	}
+	return nil, false
 }
 
-// texts are the expressions of all tests: a token is an index.
-var texts struct {
-	sync.Mutex
-
-	list []string
-}
-
-func register(text string) (token uint32) {
-	texts.Lock()
-	defer texts.Unlock()
-	texts.list = append(texts.list, text)
-	return uint32(len(texts.list) - 1)
-}
-
-func textOf(token uint32) string {
-	texts.Lock()
-	defer texts.Unlock()
-	return texts.list[token]
-}
+func tokenOf(text string) uint32 { return crc32.ChecksumIEEE([]byte(text)) }
 
 // fakeExpressions compiles whatever does not say that it is bad.
 type fakeExpressions struct{ created []string }
@@ -80,44 +74,56 @@ func (e *fakeExpressions) Create(text string) (uint32, error) {
 		return 0, errors.New("it is bad")
 	}
 	e.created = append(e.created, text)
-	return register(text), nil
+	return tokenOf(text), nil
 }
 
-func (r *request) count(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reads == nil {
-		r.reads = map[string]int{}
-	}
-	r.reads[name]++
-}
-
-// get is a GET of a target on a host, with more headers as name, value, ...
+// get is a GET of a target on a host, with more as name, value, ...: a pseudo header has another value,
+// names with a dot or a parenthesis are attributes, and others are headers.
 func get(target string, more ...string) *request {
-	r := &request{headers: [][2]string{{":method", "GET"}, {":path", target}, {":authority", "api.example.com"}}}
-	for i := 0; i < len(more); i += 2 {
-		r.headers = append(r.headers, [2]string{more[i], more[i+1]})
+	r := &request{
+		headers:    [][2]string{{":method", "GET"}, {":path", target}, {":authority", "api.example.com"}},
+		attributes: map[string][]byte{},
+	}
+	for pair := range slices.Chunk(more, 2) {
+		name, value := pair[0], pair[1]
+		switch at := slices.IndexFunc(r.headers[:3], func(h [2]string) bool { return h[0] == name }); {
+		case at >= 0:
+			r.headers[at][1] = value
+		case strings.ContainsAny(name, ".("):
+			r.attributes[name] = []byte(value)
+		default:
+			r.headers = append(r.headers, [2]string{name, value})
+		}
 	}
 	return r
 }
 
-// perSecond is a limit of n per second.
-func perSecond(n int64) []config.Limit {
-	return []config.Limit{{
-		Limit:  algo.Limit{Algorithm: algo.GCRA, Units: n, WindowMicros: 1e6},
-		Name:   "p",
-		Window: "1s",
-	}}
-}
-
-// counted is a rule for all requests, at a cost of 1.
-func counted(name string, key ...config.Component) config.Rule {
-	return config.Rule{Name: name, Key: key, Cost: config.Amount{Default: 1, Max: algo.MaxCost}, Limits: perSecond(10)}
-}
-
-func compile(t testing.TB, rules ...config.Rule) *Set {
+// parse reads rules, each of the fields that follow. One without a name in front is "r", and one without
+// limits has tenASecond.
+func parse(t testing.TB, rules ...string) *config.Config {
 	t.Helper()
-	set, err := Compile(&config.Config{Rules: rules}, &fakeExpressions{})
+	var all []string
+	for _, fields := range rules {
+		if !strings.HasPrefix(fields, `"name": `) {
+			fields = `"name": "r", ` + fields
+		}
+		if !strings.Contains(fields, `"limits`) && !strings.Contains(fields, `"exempt"`) {
+			fields = strings.TrimSuffix(fields, ", ") + ", " + tenASecond
+		}
+		all = append(all, "{"+fields+"}")
+	}
+	cfg, err := config.Parse([]byte(`{"rules": [` + strings.Join(all, ", ") + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+const tenASecond = `"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]`
+
+func compile(t testing.TB, rules ...string) *Set {
+	t.Helper()
+	set, err := Compile(parse(t, rules...), &fakeExpressions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +142,10 @@ func tags(s *Set, req Request) []string {
 }
 
 // only is the one rule of a set that applies to a request.
-func only(t testing.TB, r config.Rule, req Request) Applied {
+func only(t testing.TB, rule string, req Request) Applied {
 	t.Helper()
 	var m Matcher
-	applied, _, _ := compile(t, r).Apply(req, &m)
+	applied, _, _ := compile(t, rule).Apply(req, &m)
 	if len(applied) != 1 {
 		t.Fatalf("%d rules apply, want 1", len(applied))
 	}

@@ -14,14 +14,26 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// tagOf is the tag of a rule whose key is a list of constants.
+// tagOf is the tag of a rule whose key is a list of constants, of any bytes.
 func tagOf(t testing.TB, name string, key ...config.Component) string {
 	t.Helper()
-	list := tags(compile(t, counted(name, key...)), get("/"))
-	if len(list) != 1 {
-		t.Fatalf("%d rules apply, want 1", len(list))
+	cfg := parse(t, "")
+	cfg.Rules[0].Name, cfg.Rules[0].Key = name, key
+	set, err := Compile(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	list := tags(set, get("/"))
+	testenv.Same(t, "rules that apply", len(list), 1)
 	return list[0]
+}
+
+func constant(value string) config.Component {
+	return config.Component{Source: config.FromConstant, Value: value}
+}
+
+func hashed(value string) config.Component {
+	return config.Component{Source: config.FromConstant, Value: value, Hash: true}
 }
 
 func sha(s string) string {
@@ -46,11 +58,11 @@ func TestTag(t *testing.T) {
 		{"r", []config.Component{constant("")}, "r|%"},
 		{"r", []config.Component{constant(""), constant("")}, "r||"},
 		{"a|b {c}%", []config.Component{constant("x")}, "a%7Cb%20%7Bc%7D%25|x"},
-		{"r", []config.Component{hash(constant("secret"))}, "r|" + sha("secret")[:40]},
-		{"r", []config.Component{hash(constant(""))}, "r|" + sha("")[:40]},
-		{"r", []config.Component{constant("a"), hash(constant("secret"))}, "r|a|" + sha("secret")[:40]},
-		{"r", []config.Component{hash(constant("a")), hash(constant("b"))}, "r|" + sha("a")[:40] + "|" + sha("b")[:40]},
-		{"r", []config.Component{hash(constant(strings.Repeat("x", 8192)))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
+		{"r", []config.Component{hashed("secret")}, "r|" + sha("secret")[:40]},
+		{"r", []config.Component{hashed("")}, "r|" + sha("")[:40]},
+		{"r", []config.Component{constant("a"), hashed("secret")}, "r|a|" + sha("secret")[:40]},
+		{"r", []config.Component{hashed("a"), hashed("b")}, "r|" + sha("a")[:40] + "|" + sha("b")[:40]},
+		{"r", []config.Component{hashed(strings.Repeat("x", 8192))}, "r|" + sha(strings.Repeat("x", 8192))[:40]},
 		// No value passes for a digest.
 		{"r", []config.Component{constant(hex40)}, "r|%30" + hex40[1:]},
 		{"r", []config.Component{constant(hex64)}, "r|%66" + hex64[1:]},
@@ -77,18 +89,21 @@ func TestTag(t *testing.T) {
 // another's digits, nor those of a rule whose hash is keyed.
 func TestDigestsAreKept(t *testing.T) {
 	t.Parallel()
-	key := hash(fromHeader("x-api-key"))
-	keyed := key
-	keyed.Keyed = true
+	plain := parse(t, `"key": [{"header": "x-api-key", "hash": true}]`)
+	keyed := parse(t, `"key": [{"header": "x-api-key", "hash": true}]`)
+	both := parse(t, `"key": [{"header": "x-api-key", "hash": true}]`,
+		`"name": "s", "key": [{"header": "x-api-key", "hash": true}]`)
+	keyed.Rules[0].Key[0].Keyed, both.Rules[1].Key[0].Keyed = true, true
 	mac := func(value string) string {
 		h := hmac.New(sha256.New, nil)
 		h.Write([]byte(value))
 		return hex.EncodeToString(h.Sum(nil))
 	}
-	for name, set := range map[string]*Set{
-		"plain": compile(t, counted("r", key)), "keyed": compile(t, counted("r", keyed)),
-		"both": compile(t, counted("r", key), counted("s", keyed)),
-	} {
+	for name, cfg := range map[string]*config.Config{"plain": plain, "keyed": keyed, "both": both} {
+		set, err := Compile(cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var m Matcher
 		for i := range 20 * maxDigested {
 			value := strings.Repeat("x", i%300) + strconv.Itoa(i%(2*maxDigested)*(1+i%3))
@@ -101,7 +116,7 @@ func TestDigestsAreKept(t *testing.T) {
 				testenv.Same(t, name+": the tag of "+value, string(a.Tag), a.Rule.Name+"|"+want[:hashDigits])
 			}
 		}
-		if m.reset(compile(t, counted("r", key)), get("/")); m.digested != nil {
+		if m.reset(compile(t, ""), get("/")); m.digested != nil {
 			t.Error("digests outlive the rules that they are of")
 		}
 	}
@@ -142,9 +157,7 @@ func list(s string, hash uint8) []config.Component {
 	}
 	var key []config.Component
 	for i, value := range strings.Split(s, ",") {
-		c := constant(value)
-		c.Hash = hash>>(i%8)&1 == 1
-		key = append(key, c)
+		key = append(key, config.Component{Source: config.FromConstant, Value: value, Hash: hash>>(i%8)&1 == 1})
 	}
 	return key
 }

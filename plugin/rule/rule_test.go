@@ -9,20 +9,13 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
 func TestApplyInOrder(t *testing.T) {
 	t.Parallel()
-	byKey := counted("by-key", fromHeader("x-api-key"))
-	shadow := counted("shadow")
-	shadow.Mode = config.Shadow
-	off := counted("off")
-	off.Mode = config.Off
-	health := config.Rule{Name: "health", Exempt: true, Match: config.Match{Path: prefix("/healthz")}}
-	offExempt := config.Rule{Name: "off-exempt", Exempt: true, Mode: config.Off}
-	set := compile(t, off, counted("first"), offExempt, health, byKey, shadow, counted("last"))
-
+	set := compile(t, `"name": "off", "mode": "off"`, `"name": "first"`,
+		`"name": "health", "exempt": true, "match": {"path": {"prefix": "/healthz"}}`,
+		`"name": "by-key", "key": [{"header": "x-api-key"}]`, `"name": "shadow", "mode": "shadow"`, `"name": "last"`)
 	for _, tt := range []struct {
 		name   string
 		req    *request
@@ -62,15 +55,8 @@ func TestApplyInOrder(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	r := counted("r")
-	r.Limits = []config.Limit{
-		{Limit: algo.Limit{Algorithm: algo.GCRA, Units: 10, Burst: 20, WindowMicros: 1e6}, Name: "r-1s", Window: "1s"},
-		{
-			Limit: algo.Limit{Algorithm: algo.SlidingWindowCounter, Units: 1000, WindowMicros: 3600e6},
-			Name:  "r-1h", Window: "1h",
-		},
-	}
-	l := compile(t, r).LimitSets[0]
+	l := compile(t, `"limits": [{"algorithm": "gcra", "limit": 10, "burst": 20, "window": "1s"},
+		{"algorithm": "sliding_window_counter", "limit": 1000, "window": "1h"}]`).LimitSets[0]
 	if want := []string{":gcra:1s", ":sliding_window_counter:1h"}; !reflect.DeepEqual(l.KeySuffixes, want) {
 		t.Errorf("suffixes are %q, want %q", l.KeySuffixes, want)
 	}
@@ -85,60 +71,35 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// readEverything has rules that need each source more than once.
-func readEverything(t testing.TB) *Set {
-	key := func(name string) config.Rule {
-		return counted(
-			name,
-			hash(fromHeader("x-api-key")),
-			fromCookie("sid"),
-			fromCookie("theme"),
-			fromQuery("user"),
-			fromAddress(24, 64),
-			source(config.FromPath),
-			segments(1),
-			source(config.FromMethod),
-			source(config.FromHost),
-			fromMetadata("jwt", "sub"),
-			fromProperty("connection", "id"),
-			constant("c"),
-			orElse(fromHeader("x-none"), "d"),
-		)
-	}
-	first, second := key("first"), key("second")
-	first.Match = config.Match{
-		Path: prefix("/api"), Host: exact("api.example.com"), Methods: []string{"GET"},
-		Headers: []config.NamedMatch{
-			{Name: "x-api-key", Match: *isPresent(true)},
-			{Name: "x-none", Match: *isPresent(false)},
-		},
-	}
-	second.Match = config.Match{
-		Path: regex("^/(api|v[0-9]+)/[a-z]+$"),
-		Not:  []config.Match{{Host: suffix(".org")}},
-	}
-	second.Cost = config.Amount{Header: "x-cost", Default: 1, Max: 10}
-	tiers := tiered(fromMetadata("jwt", "plan"), "free")
-	tiers.Key = first.Key
-	return compile(t, first, second, tiers)
+// everyKey has a component of each source, and of some two.
+const everyKey = `"key": [{"header": "x-api-key", "hash": true}, {"cookie": "sid", "hash": false},
+	{"cookie": "theme", "hash": false}, {"query": "user"}, {"client_ip": {"v4_prefix": 24, "v6_prefix": 64}},
+	{"path": true}, {"path": {"segments": 1}}, {"method": true}, {"host": true}, {"metadata": ["jwt", "sub"]},
+	{"property": ["connection", "id"]}, {"constant": "c"}, {"header": "x-none", "default": "d"}]`
+
+// readEverything are rules that need each source more than once.
+var readEverything = []string{
+	`"name": "first", "match": {"path": {"prefix": "/api"}, "host": "api.example.com", "methods": ["GET"],
+		"headers": {"x-api-key": {"present": true}, "x-none": {"present": false}}}, ` + everyKey,
+	`"name": "second", "match": {"path": {"regex": "^/(api|v[0-9]+)/[a-z]+$"}, "not": {"host": {"suffix": ".org"}}},
+		"cost": {"header": "x-cost", "default": 1, "max": 10}, ` + everyKey,
+	`"name": "third", ` + tieredBy(`{"metadata": ["jwt", "plan"]}`, "", "free") + `, ` + everyKey,
 }
 
 func everything() *request {
-	req := get("/x/../api/a?user=u%20v", "x-api-key", "secret", "cookie", `sid="a%20b"; theme=dark`, "x-cost", "7")
-	req.properties = map[string]string{
-		"source.address":                    "[2001:db8::1]:443",
-		"metadata.filter_metadata.jwt.sub":  "alice",
-		"metadata.filter_metadata.jwt.plan": double(-7),
-		"connection.id":                     "\x2a\x00\x00\x00\x00\x00\x00\x00",
-	}
-	return req
+	return get("/x/../api/a?user=u%20v", "x-api-key", "secret", "cookie", `sid="a%20b"; theme=dark`, "x-cost", "7",
+		"source.address", "[2001:db8::1]:443",
+		"metadata.filter_metadata.jwt.sub", "alice",
+		"metadata.filter_metadata.jwt.plan", double(-7),
+		"connection.id", "\x2a\x00\x00\x00\x00\x00\x00\x00")
 }
 
 func TestEachThingIsReadOnce(t *testing.T) {
 	t.Parallel()
 	req := everything()
+	req.reads = map[string]int{}
 	var m Matcher
-	if applied, _, _ := readEverything(t).Apply(req, &m); len(applied) != 3 {
+	if applied, _, _ := compile(t, readEverything...).Apply(req, &m); len(applied) != 3 {
 		t.Fatalf("%d rules apply, want 3", len(applied))
 	}
 	for name, n := range req.reads {
@@ -153,17 +114,14 @@ func TestEachThingIsReadOnce(t *testing.T) {
 
 func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	t.Parallel()
-	post := counted("post", fromHeader("x-api-key"),
-		fromCookie("sid"))
-	post.Match = config.Match{Methods: []string{"POST"}, Path: prefix("/")}
-	post.Cost = config.Amount{Header: "x-cost"}
-	keyed := counted("keyed", fromHeader("x-none"),
-		source(config.FromClientIP))
-	keyed.Cost = config.Amount{Header: "x-cost"}
 	req := everything()
+	req.reads = map[string]int{}
 	var m Matcher
-	compile(t, post, keyed, counted("global")).Apply(req, &m)
-	if want := map[string]int{"fields": 1}; !reflect.DeepEqual(req.reads, want) {
+	compile(t, `"name": "post", "match": {"methods": ["POST"], "path": {"prefix": "/"}}, "cost": {"header": "x-cost"},
+		"key": [{"header": "x-api-key"}, {"cookie": "sid"}]`,
+		`"name": "keyed", "cost": {"header": "x-cost"}, "key": [{"header": "x-none"}, {"client_ip": true}]`,
+		`"name": "global"`).Apply(req, &m)
+	if want := map[string]int{"fields": 1}; !maps.Equal(req.reads, want) {
 		t.Errorf("read %v, want %v", req.reads, want)
 	}
 }
@@ -172,8 +130,8 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 // needs its path alone, the path is read alone, and then one that needs more makes no difference.
 func TestForesight(t *testing.T) {
 	t.Parallel()
-	health := config.Rule{Name: "health", Match: config.Match{Path: exact("/healthz")}, Exempt: true}
-	set := compile(t, health, counted("r", fromHeader("x-api-key")))
+	const health = `"name": "health", "exempt": true, "match": {"path": "/healthz"}`
+	set := compile(t, health, `"key": [{"header": "x-api-key"}]`)
 	var m Matcher
 	for i, step := range []struct{ path, reads string }{
 		{"/healthz", "fields"},
@@ -192,6 +150,7 @@ func TestForesight(t *testing.T) {
 		{"/a", "fields"},
 	} {
 		req := get(step.path)
+		req.reads = map[string]int{}
 		set.Apply(req, &m)
 		if got := strings.Join(slices.Sorted(maps.Keys(req.reads)), " "); got != step.reads {
 			t.Errorf("request %d, for %s: read %q, want %q", i, step.path, got, step.reads)
@@ -199,48 +158,17 @@ func TestForesight(t *testing.T) {
 	}
 	alone := compile(t, health)
 	req := get("/a")
+	req.reads = map[string]int{}
 	if alone.Apply(req, &m); req.reads["fields"] > 0 {
 		t.Errorf("where no rule reads a header: read %v, want the path alone", req.reads)
 	}
 }
 
-// static is a Request whose reading allocates nothing.
-type static struct {
-	headers    [][2]string
-	properties map[string][]byte // by the last element of the path
-}
-
-func (s *static) Header(name string) (string, bool) {
-	i := slices.IndexFunc(s.headers, func(h [2]string) bool { return h[0] == name })
-	if i < 0 {
-		return "", false
-	}
-	return s.headers[i][1], true
-}
-
-func (s *static) Fields(m *Matcher) {
-	for i := range s.headers {
-		m.Field(s.headers[i][0], s.headers[i][1])
-	}
-}
-
-func (s *static) Evaluate(uint32) ([]byte, bool) { return nil, false }
-
-func (s *static) Property(path []string) ([]byte, bool) {
-	value, ok := s.properties[path[len(path)-1]]
-	return value, ok
-}
-
 // Not parallel, as it counts allocations.
 func TestApplyAllocatesNothing(t *testing.T) {
-	from := everything()
-	req := &static{headers: from.headers, properties: map[string][]byte{}}
-	for path, value := range from.properties {
-		req.properties[path[strings.LastIndexByte(path, '.')+1:]] = []byte(value)
-	}
-	set := readEverything(t)
+	set := compile(t, readEverything...)
 	var m Matcher
-	var r Request = req
+	var r Request = everything()
 	allocs := testing.AllocsPerRun(100, func() { set.Apply(r, &m) })
 	if applied, _, _ := set.Apply(r, &m); len(applied) != 3 {
 		t.Fatalf("%d rules apply, want 3", len(applied))
@@ -253,8 +181,8 @@ func TestApplyAllocatesNothing(t *testing.T) {
 // TestMatcherForgets uses one Matcher for two requests and two Sets.
 func TestMatcherForgets(t *testing.T) {
 	t.Parallel()
-	small := compile(t, counted("r", fromHeader("x-api-key")))
-	large := readEverything(t)
+	small := compile(t, `"key": [{"header": "x-api-key"}]`)
+	large := compile(t, readEverything...)
 	var m Matcher
 	large.Apply(everything(), &m)
 	if applied, _, _ := small.Apply(get("/"), &m); len(applied) != 0 {
@@ -266,13 +194,10 @@ func TestMatcherForgets(t *testing.T) {
 	if applied, _, _ := large.Apply(get("/api/a"), &m); len(applied) != 0 {
 		t.Errorf("a request without a key has the tag %q", applied[0].Tag)
 	}
-	place := compile(t, counted("r", source(config.FromHost), source(config.FromPath)))
+	place := compile(t, `"key": [{"host": true}, {"path": true}]`)
 	for _, want := range []string{"a", "b"} {
-		req := get("/" + want)
-		req.headers[2][1] = want
-		if applied, _, _ := place.Apply(req, &m); string(applied[0].Tag) != "r|"+want+"|/"+want {
-			t.Errorf("tag is %q of %q", applied[0].Tag, want)
-		}
+		applied, _, _ := place.Apply(get("/"+want, ":authority", want), &m)
+		testenv.Same(t, "the tag", string(applied[0].Tag), "r|"+want+"|/"+want)
 	}
 }
 
@@ -283,22 +208,11 @@ func FuzzApply(f *testing.F) {
 	f.Add("\x00", "\xff\xfe", strings.Repeat("k", 8192), strings.Repeat("sid=\x00;", 1000), "[::]:", "\x01",
 		strings.Repeat("9", 10_000))
 	f.Add("http://%zz/%", "[::", "{}|%", `sid="`, ":", "\x00\x00\x00\x00\x00\x00\xf8\x7f", "-1")
-	set := readEverything(f)
+	set := compile(f, readEverything...)
 	f.Fuzz(func(t *testing.T, target, authority, key, cookie, source, claim, cost string) {
-		req := &request{
-			headers: [][2]string{
-				{":method", "GET"},
-				{":path", target},
-				{":authority", authority},
-				{"x-api-key", key},
-				{"cookie", cookie},
-				{"x-cost", cost},
-			},
-			properties: map[string]string{
-				"source.address": source, "connection.id": claim,
-				"metadata.filter_metadata.jwt.sub": claim, "metadata.filter_metadata.jwt.plan": claim,
-			},
-		}
+		req := get(target, ":authority", authority, "x-api-key", key, "cookie", cookie, "x-cost", cost,
+			"source.address", source, "connection.id", claim,
+			"metadata.filter_metadata.jwt.sub", claim, "metadata.filter_metadata.jwt.plan", claim)
 		var m Matcher
 		applied, _, _ := set.Apply(req, &m)
 		for _, a := range applied {

@@ -21,8 +21,12 @@ func (r *reply) Status() int64                { return r.status }
 func (r *reply) Unanswered() bool             { return r.unanswered }
 
 func (r *reply) Evaluate(token uint32) ([]byte, bool) {
-	value, ok := r.values[textOf(token)]
-	return []byte(value), ok
+	for text, value := range r.values {
+		if tokenOf(text) == token {
+			return []byte(value), true
+		}
+	}
+	return nil, false
 }
 
 var (
@@ -33,45 +37,32 @@ var (
 
 func costs(n int64) Worth { return Worth{Cost: n} }
 
-// release makes a rule give back where it would keep for want of a response.
-func release(s config.Settle) config.Settle {
-	s.Release = true
-	return s
-}
-
-// atCost makes an answer without a value worth 7000 units.
-func atCost(s config.Settle) config.Settle {
-	s.MissingCost = 7000
-	return s
-}
-
 // measured is a response of which one text evaluates to a number.
 func measured(text string, f float64) *reply {
 	return &reply{status: 200, values: map[string]string{text: double(f)}}
 }
 
-func byAmount(a config.Amount, per int64) config.Settle {
-	a.Max = 100
-	return config.Settle{Cost: &config.SettleCost{Amount: a, Per: per}}
-}
-
-var (
-	byStatus      = config.Settle{Status: []config.StatusRange{{First: 401, Last: 401}, {First: 500, Last: 599}}}
-	expr          = config.Settle{Expr: "response.code == 401"}
+const (
+	byStatus      = `"status": ["401", "5xx"]`
+	expr          = `"expr": "response.code == 401"`
 	exprText      = "{true: true, false: false}[response.code == 401\n]"
-	byHeader      = byAmount(config.Amount{Header: "x-cost"}, 1)
-	perKilobyte   = byAmount(config.Amount{Header: "x-cost"}, 1024)
-	byProperty    = byAmount(config.Amount{Property: []string{"response", "total_size"}}, 1024)
+	byHeader      = `"cost": {"header": "x-cost", "max": 100}`
+	perKilobyte   = `"cost": {"header": "x-cost", "per": 1024, "max": 100}`
+	byProperty    = `"cost": {"property": ["response", "total_size"], "per": 1024, "max": 100}`
 	sizeText      = "double(response.total_size\n)"
-	byTokens      = byAmount(config.Amount{Metadata: []string{"a", "b"}}, 1)
-	tokensText    = "double(" + amountText(&config.Amount{Metadata: []string{"a", "b"}}) + "\n)"
-	statusAndCost = config.Settle{Status: byStatus.Status, Cost: byHeader.Cost}
+	byTokens      = `"cost": {"metadata": ["a", "b"], "max": 100}`
+	statusAndCost = byStatus + `, ` + byHeader
+
+	release = `, "missing": "release"`
+	atCost  = `, "missing": {"cost": 7000}`
 )
+
+var tokensText = "double(" + amountText(&config.Amount{Metadata: []string{"a", "b"}}) + "\n)"
 
 // worths are responses, and the worth of a charge after each.
 var worths = []struct {
 	name   string
-	settle config.Settle
+	settle string
 	reply  *reply // nil: the client left before response headers
 	want   Worth
 }{
@@ -82,16 +73,16 @@ var worths = []struct {
 	{"none that can be read", byStatus, &reply{}, gives},
 	{"no upstream answered", byStatus, &reply{status: 503, unanswered: true}, gives},
 	{"no response", byStatus, nil, keeps},
-	{"no response, to release", release(byStatus), nil, keeps},
-	{"the status is there, to release", release(byStatus), &reply{status: 401}, keeps},
+	{"no response, to release", byStatus + release, nil, keeps},
+	{"the status is there, to release", byStatus + release, &reply{status: 401}, keeps},
 
 	{"an expression that holds", expr, &reply{values: map[string]string{exprText: "\x01"}}, keeps},
 	{"one that does not", expr, &reply{values: map[string]string{exprText: "\x00"}}, gives},
 	{"one without a value", expr, &reply{}, keeps},
-	{"one without a value, to release", release(expr), &reply{}, gives},
+	{"one without a value, to release", expr + release, &reply{}, gives},
 	{"no bool", expr, &reply{values: map[string]string{exprText: double(1)}}, keeps},
 	{"an expression, no response", expr, nil, keeps},
-	{"an expression, no response, to release", release(expr), nil, keeps},
+	{"an expression, no response, to release", expr + release, nil, keeps},
 
 	{"a header", byHeader, &reply{header: "17"}, costs(17)},
 	{"with spaces", byHeader, &reply{header: " 17\t"}, costs(17)},
@@ -100,18 +91,18 @@ var worths = []struct {
 	{"far more", byHeader, &reply{header: "99999999999999999999999999"}, costs(100)},
 	{"negative", byHeader, &reply{header: "-1"}, keeps},
 	{"no number", byHeader, &reply{header: "many"}, keeps},
-	{"no number, to release", release(byHeader), &reply{header: "many"}, releases},
+	{"no number, to release", byHeader + release, &reply{header: "many"}, releases},
 	{"absent", byHeader, &reply{}, keeps},
-	{"absent, to release", release(byHeader), &reply{}, releases},
+	{"absent, to release", byHeader + release, &reply{}, releases},
 	{"a header, no response", byHeader, nil, keeps},
-	{"a header, no response, to release", release(byHeader), nil, keeps},
-	{"a header, no response, at a cost", atCost(byHeader), nil, keeps},
-	{"absent, at a cost", atCost(byHeader), &reply{}, costs(7000)},
-	{"there, at a cost", atCost(byHeader), &reply{header: "17"}, costs(17)},
-	{"divided, at a cost", atCost(perKilobyte), &reply{}, costs(7000)},
-	{"no attribute, at a cost", atCost(byProperty), &reply{}, costs(7000)},
-	{"kept, at a cost", atCost(statusAndCost), &reply{status: 401}, costs(7000)},
-	{"given back, at a cost", atCost(statusAndCost), &reply{status: 200}, gives},
+	{"a header, no response, to release", byHeader + release, nil, keeps},
+	{"a header, no response, at a cost", byHeader + atCost, nil, keeps},
+	{"absent, at a cost", byHeader + atCost, &reply{}, costs(7000)},
+	{"there, at a cost", byHeader + atCost, &reply{header: "17"}, costs(17)},
+	{"divided, at a cost", perKilobyte + atCost, &reply{}, costs(7000)},
+	{"no attribute, at a cost", byProperty + atCost, &reply{}, costs(7000)},
+	{"kept, at a cost", statusAndCost + atCost, &reply{status: 401}, costs(7000)},
+	{"given back, at a cost", statusAndCost + atCost, &reply{status: 200}, gives},
 	{"divided, exactly", perKilobyte, &reply{header: "2048"}, costs(2)},
 	{"divided and rounded up", perKilobyte, &reply{header: "2049"}, costs(3)},
 	{"divided, little", perKilobyte, &reply{header: "1"}, costs(1)},
@@ -127,22 +118,20 @@ var worths = []struct {
 	{"negative metadata", byTokens, measured(tokensText, -1), keeps},
 	{"NaN", byTokens, measured(tokensText, math.NaN()), keeps},
 	{"infinity", byTokens, measured(tokensText, math.Inf(1)), keeps},
-	{"infinity, to release", release(byTokens), measured(tokensText, math.Inf(1)), releases},
+	{"infinity, to release", byTokens + release, measured(tokensText, math.Inf(1)), releases},
 
 	{"kept, with a cost", statusAndCost, &reply{status: 401, header: "3"}, costs(3)},
 	{"kept, without a cost", statusAndCost, &reply{status: 401}, keeps},
 	{"given back, with a cost", statusAndCost, &reply{status: 200, header: "3"}, gives},
 	{"both, no response", statusAndCost, nil, keeps},
-	{"both, no response, to release", release(statusAndCost), nil, keeps},
-	{"kept, without a cost, to release", release(statusAndCost), &reply{status: 401}, releases},
+	{"both, no response, to release", statusAndCost + release, nil, keeps},
+	{"kept, without a cost, to release", statusAndCost + release, &reply{status: 401}, releases},
 }
 
 func TestWorth(t *testing.T) {
 	t.Parallel()
 	for _, tc := range worths {
-		r := counted("r")
-		r.Settle = &tc.settle
-		s := compile(t, r).Rules[0].Settle
+		s := compile(t, `"settle": {`+tc.settle+`}`).Rules[0].Settle
 		var h Heard
 		if tc.reply != nil {
 			h = s.AtHeaders(tc.reply)

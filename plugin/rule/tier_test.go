@@ -2,28 +2,23 @@ package rule
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-func tiered(source config.Component, fallback string) config.Rule {
-	r := counted("r")
-	r.Limits = nil
-	r.Tiers = &config.Tiers{
-		Source: source,
-		Values: []config.Tier{
-			{Value: "free", Limits: perSecond(1)},
-			{Value: "pro", Limits: perSecond(100)},
-			{Value: "staff", Unlimited: true},
-			{Value: "true", Limits: perSecond(2)},
-			{Value: "-7", Limits: perSecond(3)},
-		},
-		HasDefault: fallback != "",
-		Default:    fallback,
+// tieredBy is a field: tiers by a source, with more of them, and a default; empty: there is none.
+func tieredBy(source, more, fallback string) string {
+	text := `"limits_by": {"source": ` + source + `, "values": {"free": ` + perSecond(1) + `, "pro": ` + perSecond(100) +
+		`, "staff": "unlimited", "true": ` + perSecond(2) + `, "-7": ` + perSecond(3) + more + `}`
+	if fallback != "" {
+		text += `, "default": "` + fallback + `"`
 	}
-	return r
+	return text + `}`
+}
+
+func perSecond(n int64) string {
+	return fmt.Sprintf(`[{"algorithm": "gcra", "limit": %d, "window": "1s"}]`, n)
 }
 
 const (
@@ -46,33 +41,29 @@ func units(s *Set, req Request) int64 {
 
 func TestTiers(t *testing.T) {
 	t.Parallel()
-	plan := fromHeader("x-plan")
-	withDefault := plan
-	withDefault.HasDefault, withDefault.Default = true, "pro"
-	unknown := plan
-	unknown.HasDefault, unknown.Default = true, "none of them"
+	const plan, withDefault = `{"header": "x-plan"}`, `{"header": "x-plan", "default": "pro"}`
 	for _, tt := range []struct {
 		name   string
-		rule   config.Rule
+		source string
+		tier   string // the default
 		header []string
 		want   int64
 	}{
-		{"named", tiered(plan, "free"), []string{"x-plan", "pro"}, 100},
-		{"unlimited", tiered(plan, "free"), []string{"x-plan", "staff"}, unlimited},
-		{"first value", tiered(plan, "free"), []string{"x-plan", "free", "x-plan", "staff"}, 1},
-		{"another case", tiered(plan, "free"), []string{"x-plan", "PRO"}, 1},
-		{"unknown value", tiered(plan, "free"), []string{"x-plan", "gold"}, 1},
-		{"unknown value, no default", tiered(plan, ""), []string{"x-plan", "gold"}, noRule},
-		{"unknown value, default of the source", tiered(withDefault, "free"), []string{"x-plan", "gold"}, 1},
-		{"empty value", tiered(withDefault, "free"), []string{"x-plan", ""}, 1},
-		{"absent, default of the source", tiered(withDefault, "free"), nil, 100},
-		{"absent, default of the tiers", tiered(plan, "free"), nil, 1},
-		{"absent, unlimited default", tiered(plan, "staff"), nil, unlimited},
-		{"absent, no default", tiered(plan, ""), nil, noRule},
-		{"absent, unknown default of the source", tiered(unknown, "free"), nil, 1},
-		{"a header is text", tiered(plan, ""), []string{"x-plan", "\x01"}, noRule},
+		{"named", plan, "free", []string{"x-plan", "pro"}, 100},
+		{"unlimited", plan, "free", []string{"x-plan", "staff"}, unlimited},
+		{"first value", plan, "free", []string{"x-plan", "free", "x-plan", "staff"}, 1},
+		{"another case", plan, "free", []string{"x-plan", "PRO"}, 1},
+		{"unknown value", plan, "free", []string{"x-plan", "gold"}, 1},
+		{"unknown value, no default", plan, "", []string{"x-plan", "gold"}, noRule},
+		{"unknown value, default of the source", withDefault, "free", []string{"x-plan", "gold"}, 1},
+		{"empty value", withDefault, "free", []string{"x-plan", ""}, 1},
+		{"absent, default of the source", withDefault, "free", nil, 100},
+		{"absent, default of the tiers", plan, "free", nil, 1},
+		{"absent, unlimited default", plan, "staff", nil, unlimited},
+		{"absent, no default", plan, "", nil, noRule},
+		{"a header is text", plan, "", []string{"x-plan", "\x01"}, noRule},
 	} {
-		if got := units(compile(t, tt.rule), get("/", tt.header...)); got != tt.want {
+		if got := units(compile(t, tieredBy(tt.source, "", tt.tier)), get("/", tt.header...)); got != tt.want {
 			t.Errorf("%s: %d per second, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -80,7 +71,7 @@ func TestTiers(t *testing.T) {
 
 func TestTierOfAScalar(t *testing.T) {
 	t.Parallel()
-	set := compile(t, tiered(fromMetadata("jwt", "plan"), "free"))
+	set := compile(t, tieredBy(`{"metadata": ["jwt", "plan"]}`, "", "free"))
 	for _, tt := range []struct {
 		value string
 		want  int64
@@ -95,9 +86,7 @@ func TestTierOfAScalar(t *testing.T) {
 		{integer(7), 1},
 		{"-7 bytes", 1},
 	} {
-		req := get("/")
-		req.properties = map[string]string{"metadata.filter_metadata.jwt.plan": tt.value}
-		if got := units(set, req); got != tt.want {
+		if got := units(set, get("/", "metadata.filter_metadata.jwt.plan", tt.value)); got != tt.want {
 			t.Errorf("%q: %d per second, want %d", tt.value, got, tt.want)
 		}
 	}

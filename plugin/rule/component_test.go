@@ -121,6 +121,8 @@ func TestComponents(t *testing.T) {
 	}
 	testenv.SameList(t, "beside a long value",
 		tags(compile(t, `"key": [{"method": true}, {"header": "x-id"}]`), longID), []string{"r|GET|%long"})
+	testenv.SameList(t, "hashed and not", tags(compile(t, `"key": [{"header": "x-api-key"}]`,
+		`"name": "s", "key": [{"header": "x-api-key", "hash": true}]`), all), []string{"r|k1", "s|" + sha("k1")[:40]})
 	testenv.SameList(t, "two defaults", tags(compile(t, `"key": [{"header": "x-none", "default": "a"}]`,
 		`"name": "s", "key": [{"header": "x-none", "default": "b"}]`), all), []string{"r|a", "s|b"})
 }

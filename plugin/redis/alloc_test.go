@@ -8,41 +8,32 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
-// nullHost is a Host and an Observer that cost nothing.
-type nullHost struct{ sent int }
+// nullHost is a Host and an Observer that cost nothing. Other calls do not come.
+type nullHost struct {
+	Host
+	Observer
 
-func (*nullHost) OpenStream() error           { return nil }
-func (h *nullHost) Send(b []byte) error       { h.sent += len(b); return nil }
-func (*nullHost) CloseStream()                {}
-func (*nullHost) SwapStreams()                {}
-func (*nullHost) CloseStatus() uint32         { return 0 }
-func (*nullHost) Warn(string)                 {}
-func (*nullHost) Info(string)                 {}
-func (*nullHost) Tried(bool, string)          {}
-func (*nullHost) Turn(int64) bool             { return false }
-func (*nullHost) Examined(ServerStats, int64) {}
-func (*nullHost) RequestFailed(Cause)         {}
-func (*nullHost) RoundTrip(int64)             {}
-func (*nullHost) Reconnected()                {}
-func (*nullHost) Count(metric.Event, int64)   {}
-func (*nullHost) BreakerChanged(BreakerState) {}
+	sent int
+}
+
+func (*nullHost) OpenStream() error         { return nil }
+func (h *nullHost) Send(b []byte) error     { h.sent += len(b); return nil }
+func (*nullHost) CloseStream()              {}
+func (*nullHost) Warn(string)               {}
+func (*nullHost) Turn(int64) bool           { return false }
+func (*nullHost) RequestFailed(Cause)       {}
+func (*nullHost) RoundTrip(int64)           {}
+func (*nullHost) Count(metric.Event, int64) {}
 
 // nullWaiter is a Waiter that costs nothing.
 type nullWaiter struct {
-	decided, failed, expired int
-	charge                   Charge
+	Waiter
+
+	charge Charge
 }
 
-func (w *nullWaiter) Decided(_ int, r *Reply, _ int64) {
-	w.decided++
-	w.charge.AtMicros = r.AtMicros
-}
-
-func (w *nullWaiter) Failed(int, Cause, int64) { w.failed++ }
-
-func (w *nullWaiter) Remake(int, *Reply, *Check, int64) Remade { return NoSense }
-
-func (w *nullWaiter) Expired(int, int64) { w.expired++ }
+func (w *nullWaiter) Decided(_ int, r *Reply, _ int64) { w.charge.AtMicros = r.AtMicros }
+func (w *nullWaiter) Expired(int, int64)               {}
 
 // check sends one check of a warm connection.
 func (w *nullWaiter) check(c *Conn, s *Script, tag []byte, now int64) {
@@ -128,14 +119,14 @@ var allocationFree = map[string]func(*Conn, *nullWaiter, *fixture){
 // Once the buffers have their size, nothing on a request's way allocates.
 func TestNothingAllocates(t *testing.T) {
 	f := &fixture{
-		script: testScript(t), flight: slotScript(t),
+		script: newScript(t, "plain"), flight: newScript(t, "slots"),
 		tag:   []byte("per-user|0123456789abcdef0123456789abcdef"),
-		reply: []byte(decision(1_790_000_000_000_000, true)), again: []byte(noScript), ok: []byte(":0\r\n"),
-		taken: []byte(slotsAllowed), renewed: []Slots{{7, 1}, {8, 2}}, now: 1,
+		reply: []byte(decision(1_790_000_000_000_000, true)), again: []byte(namedReplies["noscript"]), ok: []byte(":0\r\n"),
+		taken: []byte(namedReplies["slots"]), renewed: []Slots{{7, 1}, {8, 2}}, now: 1,
 	}
 	for name, run := range allocationFree {
 		host, w := &nullHost{}, &nullWaiter{}
-		c := New(host, host, testOptions())
+		c := New(host, host, newRig(t, "").conn.options)
 		run(c, w, f)
 		if allocs := testing.AllocsPerRun(100, func() { run(c, w, f) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
@@ -147,8 +138,8 @@ func TestNothingAllocates(t *testing.T) {
 }
 
 func BenchmarkEncodeCheck(b *testing.B) {
-	s := testScript(b)
-	k := command{Demand: costing(1)}
+	s := newScript(b, "plain")
+	k := command{Demand: rule.Demand{Costs: []int64{1}}}
 	k.script, k.Tag = s, []byte("per-user|0123456789abcdef0123456789abcdef")
 	var out []byte
 	b.ReportAllocs()
@@ -165,7 +156,7 @@ func BenchmarkRoundTrip(b *testing.B) { benchmarkRoundTrip(b, 1) }
 func BenchmarkRoundTripPipelined(b *testing.B) { benchmarkRoundTrip(b, 100) }
 
 func benchmarkRoundTrip(b *testing.B, inFlight int) {
-	s, c, w := testScript(b), New(&nullHost{}, &nullHost{}, testOptions()), &nullWaiter{}
+	s, c, w := newScript(b, "plain"), New(&nullHost{}, &nullHost{}, newRig(b, "").conn.options), &nullWaiter{}
 	tag := []byte("per-user|0123456789abcdef0123456789abcdef")
 	var replies []byte
 	for range inFlight {

@@ -2,234 +2,241 @@ package redis
 
 import (
 	"errors"
+	"flag"
 	"fmt"
-	"strconv"
+	"math"
+	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/metric"
-	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 const ms = 1000 // microseconds
 
-// testOptions are the options most tests begin with: the documented defaults.
-func testOptions() Options {
-	return Options{
-		KeyPrefix:     "rl",
-		TimeoutMicros: 50 * ms,
-		MaxPending:    4096,
-		Breaker:       config.Breaker{Failures: 5, MinOpenMicros: 100 * ms, MaxOpenMicros: 10_000 * ms},
-		Seed:          1,
-	}
-}
-
-// rig is a Conn between requests and a Redis that does what a test says, on a
-// clock that moves when a test says. It is the Conn's Host.
+// rig is a Conn between requests and a Redis that does what a test says, on a clock that moves when a
+// test says. It is the Conn's Host and its Observer.
 type rig struct {
-	t      testing.TB
-	conn   *Conn
-	script *Script
-	now    int64
+	t       testing.TB
+	conn    *Conn
+	script  *Script
+	scripts map[string]string // the names of scripts, by SHA-1 and source
+	now     int64
+	ticked  int64 // the last time
+	stalled int64 // for how long the worker has stood still
 
-	// What the next calls of the Host do.
-	openErr, sendErr         error
-	closeInOpen, closeInSend bool
-	// How many of the next calls do so.
-	closeInOpens, closeInSends int
+	peer          // the stream in use
+	beside  peer  // the other one, see SwapStreams
+	streams int   // opened so far
+	replies int64 // decisions, which are Redis' time unless the test says another
 
-	asks     bool // it is always this worker's turn to ask for the stats
-	open     bool
-	streams  int        // opened so far
-	commands [][]string // sent on the open stream and not answered
-	// The other stream, see SwapStreams.
-	besideOpen     bool
-	besideCommands [][]string
-	closeStatus    uint32
+	fault       string // what the next calls of the Host do, see fails
+	faults      int64  // how many of them
+	closeStatus uint32
+	turns       bool // it is always this worker's turn to ask for the stats
 
-	talks       bool
-	logs        bool     // lines of the log are told with all that they say
-	whole       bool     // commands are told with all arguments
-	nonce       int64    // before the first check
-	events      []string // what the Conn has done, if it talks
-	id, besides int      // the numbers of the two streams
+	clients  []*client // those that wait
+	settling int64     // settlements that were asked for
+
+	talks, logs bool     // what happens is told; the log with all that it says
+	events      []string // what has happened since the line began, if it talks
 	lines       []string // logged
-	failed      map[Cause]int
-	states      []BreakerState
+	state       BreakerState
+	states      map[BreakerState]int // how often the breaker came to each
 	counted     map[metric.Event]int64
+
+	address string // of a real Redis, if that answers
+	redis   net.Conn
 }
 
-func newRig(t testing.TB, options Options) *rig {
-	r := &rig{t: t, now: 1_000_000 * ms, failed: map[Cause]int{}, counted: map[metric.Event]int64{}, script: testScript(t)}
-	r.conn = New(r, r, options)
-	return r
+// peer is the far end of a stream.
+type peer struct {
+	id       int
+	open     bool
+	garbled  bool       // something else than replies has come from it
+	commands [][]string // that it owes a reply
+	wire     []string   // replies that have not come
 }
 
-// scriptOf is the script of a rule with limits and terms.
-func scriptOf(t testing.TB, terms algo.Terms, suffixes []string, limits ...algo.Limit) *Script {
-	t.Helper()
-	plan, err := algo.NewPlanWithTerms(limits, terms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return NewScript(plan, "rl", suffixes)
+// limitSets are the rules that scripts are made of.
+var limitSets = map[string]struct {
+	terms    algo.Terms
+	suffixes []string
+	limits   []algo.Limit
+}{
+	"plain": {suffixes: []string{":gcra:1s"}, limits: []algo.Limit{oneLimit}},
+	"terms": {
+		suffixes: []string{":gcra:1s"}, limits: []algo.Limit{oneLimit},
+		terms: algo.Terms{Overrides: true, Penalty: &algo.Penalty{
+			After: 5, WithinMicros: 60_000 * ms, ForMicros: []int64{300_000 * ms, 3_600_000 * ms},
+		}},
+	},
+	"windows": {suffixes: []string{":fixed_window:1m", ":fixed_window:1h"}, limits: []algo.Limit{
+		{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: 60e6},
+		{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6},
+	}},
+	"slots": {suffixes: []string{":fixed_window:1m", ":concurrency"}, limits: []algo.Limit{
+		{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 60e6},
+		{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6},
+	}},
 }
 
 var oneLimit = algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: 1_000 * ms, Burst: 20}
 
-// testScript is a rule with one limit.
-func testScript(t testing.TB) *Script {
-	return scriptOf(t, algo.Terms{}, []string{":gcra:1s"}, oneLimit)
+func newScript(t testing.TB, limitSet string) *Script {
+	t.Helper()
+	set := limitSets[limitSet]
+	plan, err := algo.NewPlanWithTerms(set.limits, set.terms)
+	testenv.OK(t, err)
+	return NewScript(plan, "rl", set.suffixes)
 }
 
-// termedScript is testScript with overrides and a penalty.
-func termedScript(t testing.TB) *Script {
-	return scriptOf(t, algo.Terms{Overrides: true, Penalty: &algo.Penalty{
-		After: 5, WithinMicros: 60_000 * ms, ForMicros: []int64{300_000 * ms, 3_600_000 * ms},
-	}}, []string{":gcra:1s"}, oneLimit)
+// newRig makes a Conn with options, "failures=1 password=s3cr3t": those of its Options, the documented
+// defaults where there is none, and of the rig.
+func newRig(t testing.TB, options string) *rig {
+	t.Helper()
+	r := &rig{t: t, now: 1_000_000 * ms, counted: map[metric.Event]int64{}, states: map[BreakerState]int{}}
+	o := Options{KeyPrefix: "rl", Cluster: "redis"}
+	o.Breaker.MinOpenMicros, o.Breaker.MaxOpenMicros = 100*ms, 10_000*ms
+	f := flag.NewFlagSet("conn", flag.ContinueOnError)
+	f.Int64Var(&o.MaxPending, "pending", 4096, "")
+	f.Int64Var(&o.Breaker.Failures, "failures", 5, "")
+	f.Int64Var(&o.Database, "database", 0, "")
+	f.StringVar(&o.Username, "user", "", "")
+	f.StringVar(&o.Password, "password", "", "")
+	f.BoolVar(&o.Overrides, "overrides", false, "")
+	f.BoolVar(&o.Try, "try", false, "")
+	f.Uint64Var(&o.Seed, "seed", 1, "")
+	timeout, age := f.Duration("timeout", 50*time.Millisecond, ""), f.Duration("age", 0, "")
+	limitSet := f.String("script", "plain", "")
+	f.BoolVar(&r.logs, "log", false, "")
+	var args []string
+	for option := range strings.FieldsSeq(options) {
+		args = append(args, "-"+option)
+	}
+	testenv.OK(t, f.Parse(args))
+	o.TimeoutMicros, o.MaxAgeMicros = timeout.Microseconds(), age.Microseconds()
+	r.conn, r.script = New(r, r, o), newScript(t, *limitSet)
+	plan := r.script.plan
+	r.scripts = map[string]string{probeSource: "probe"}
+	for name, script := range map[string]algo.Script{
+		"check": plan.Script(), "check by key": plan.ScriptWithoutTime(),
+		"refund": plan.RefundScript(), "refund by key": plan.RefundScriptWithoutTime(),
+		"release": algo.ReleaseScript(), "renew": algo.RenewScript(), "renew by key": algo.RenewScriptWithoutTime(),
+	} {
+		r.scripts[script.SHA1], r.scripts[script.Source] = name, strings.ToUpper(name)
+	}
+	return r
 }
 
-// windowsScript is a rule with two windows.
-func windowsScript(t testing.TB) *Script {
-	return scriptOf(t, algo.Terms{}, []string{":fixed_window:1m", ":fixed_window:1h"},
-		algo.Limit{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: 60e6},
-		algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6})
+// fails reports whether this call of the Host does what the test says.
+func (r *rig) fails(how string) bool {
+	hit := r.fault == how && r.faults > 0
+	if hit {
+		r.faults--
+	}
+	return hit
 }
 
-// slotScript is a rule with a window and slots.
-func slotScript(t testing.TB) *Script {
-	return scriptOf(t, algo.Terms{}, []string{":fixed_window:1m", ":concurrency"},
-		algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: 60e6},
-		algo.Limit{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6})
-}
+var errHost = errors.New("proxy_grpc_send: status 10")
 
 func (r *rig) OpenStream() error {
-	if r.open {
-		r.t.Error("a second stream was opened")
-	}
+	testenv.Same(r.t, "that a stream is open when another one is opened", r.open, false)
 	r.streams++
-	r.commands = nil
-	r.id = r.streams
-	closes := r.closeInOpen || r.closeInOpens > 0
-	r.closeInOpens--
-	r.open = r.openErr == nil && !closes
-	if r.openErr != nil {
+	r.peer = peer{id: r.streams}
+	if r.fails("open") {
 		r.tell("cannot open %d", r.id)
-	} else {
-		r.tell("opens %d", r.id)
+		return errHost
 	}
-	if closes {
-		r.conn.Closed(r.now)
+	r.tell("opens %d", r.id)
+	r.open = true
+	if r.fails("close-in-open") {
+		r.close()
 	}
-	return r.openErr
+	if r.address != "" {
+		stream, err := net.Dial("tcp", r.address)
+		testenv.OK(r.t, err)
+		r.t.Cleanup(func() { stream.Close() })
+		r.redis = stream
+	}
+	return nil
 }
 
 func (r *rig) Send(commands []byte) error {
-	if !r.open {
-		r.t.Error("sent without a stream")
+	if len(commands) == 0 || !r.open {
+		r.t.Errorf("%d bytes were sent, the stream is open: %v", len(commands), r.open)
 	}
-	if len(commands) == 0 {
-		r.t.Error("nothing was sent")
-	}
-	if r.sendErr != nil {
+	if r.fails("send") {
 		r.tell("cannot send")
-		return r.sendErr
+		return errHost
 	}
-	sent := parseCommands(r.t, string(commands))
+	if r.redis != nil {
+		_, err := r.redis.Write(commands)
+		return err
+	}
+	sent := parseCommands(r.t, commands)
 	if r.talks {
 		r.tell("%s", r.describe(sent))
 	}
 	r.commands = append(r.commands, sent...)
-	r.closeInSends--
-	if r.closeInSend || r.closeInSends >= 0 {
-		r.closeStream()
+	if r.fails("close-in-send") {
+		r.close()
 	}
 	return nil
 }
 
 func (r *rig) CloseStream() {
-	if !r.open {
-		r.t.Error("a stream that is not open was closed")
-	}
+	testenv.Same(r.t, "that the stream is open that is closed", r.open, true)
 	r.tell("hangs up")
-	r.open = false
-	r.commands = nil
+	r.peer = peer{id: r.id}
 }
 
-func (r *rig) SwapStreams() {
-	r.open, r.besideOpen = r.besideOpen, r.open
-	r.id, r.besides = r.besides, r.id
-	r.commands, r.besideCommands = r.besideCommands, r.commands
-}
-
+func (r *rig) SwapStreams()        { r.peer, r.beside = r.beside, r.peer }
 func (r *rig) CloseStatus() uint32 { return r.closeStatus }
-
-// answerBeside replies to the oldest command of the other stream.
-func (r *rig) answerBeside(reply string) []string {
-	r.t.Helper()
-	if len(r.besideCommands) == 0 {
-		r.t.Fatal("no command of the other stream waits for a reply")
-	}
-	command := r.besideCommands[0]
-	r.besideCommands = r.besideCommands[1:]
-	r.conn.ReceivedBeside([]byte(reply), r.now)
-	return command
-}
-
-// closeBeside ends the other stream.
-func (r *rig) closeBeside() {
-	r.besideOpen, r.besideCommands = false, nil
-	r.conn.ClosedBeside(r.now)
-}
 
 func (r *rig) Turn(int64) bool {
 	r.tell("looks whether it is its turn")
-	return r.asks
+	return r.turns
 }
 
 func (r *rig) Examined(v ServerStats, _ int64) { r.tell("stats %v", v) }
+func (r *rig) Tried(_ bool, line string)       { r.Info(line) }
+func (r *rig) Warn(line string)                { r.Info(line) }
 
-func (r *rig) Tried(_ bool, line string) { r.Info(line) }
+// remedyInLog is what a line of the log says about a failure apart from the cause.
+var remedyInLog = regexp.MustCompile(`( \(.*\))?; the failure mode applie[ds]`)
 
-func (r *rig) Warn(line string) { r.Info(line) }
-
-// Info leaves out what helps an operator, and the lines about single requests, unless the option log of a
-// conversation asks for them.
+// Info leaves out what helps an operator, and the lines about single requests, unless the test wants all.
 func (r *rig) Info(line string) {
-	ofRequest := strings.Contains(line, "did not decide a request")
-	if !ofRequest {
-		r.lines = append(r.lines, line)
+	if !r.logs && strings.Contains(line, "did not decide a request") {
+		return
 	}
-	if r.logs {
-		r.tell("log: %s", line)
-	} else if !ofRequest {
-		r.tell("log: %s", remedyInLog.ReplaceAllString(line, ""))
+	for _, secret := range []string{r.conn.options.Username, r.conn.options.Password} {
+		if secret != "" && strings.Contains(line, secret) {
+			r.t.Errorf("the log has %q: %s", secret, line)
+		}
 	}
+	r.lines = append(r.lines, line)
+	if !r.logs {
+		line = remedyInLog.ReplaceAllString(line, "")
+	}
+	r.tell("log: %s", line)
 }
 
-// wantStreams holds which streams are open: the one in use, and a new or an old one next to it.
-func (r *rig) wantStreams(what string, open, beside bool) {
-	r.t.Helper()
-	testenv.Same(r.t, what+": that the stream is open", r.open, open)
-	testenv.Same(r.t, what+": that there is another one", r.besideOpen, beside)
-}
-
-func (r *rig) RequestFailed(cause Cause) {
-	r.tell("counts %v", cause)
-	r.failed[cause]++
-}
+func (r *rig) RequestFailed(cause Cause) { r.tell("counts %v", cause) }
+func (r *rig) Reconnected()              { r.tell("reconnected") }
 
 func (r *rig) RoundTrip(micros int64) {
 	if micros > 0 {
-		r.tell("after %v", time.Duration(micros)*time.Microsecond)
+		r.tell("after %v", inMicros(micros))
 	}
 }
-
-func (r *rig) Reconnected() { r.tell("reconnected") }
 
 func (r *rig) Count(e metric.Event, n int64) {
 	name := strings.TrimSuffix(strings.TrimPrefix(metric.EventMetrics[e], "sluice."), "_total")
@@ -237,81 +244,87 @@ func (r *rig) Count(e metric.Event, n int64) {
 	r.counted[e] += n
 }
 
+var (
+	breakerStates = map[BreakerState]string{Closed: "closed", HalfOpen: "half open", Open: "open"}
+	// breakerSteps are the states that may follow each.
+	breakerSteps = map[BreakerState][]BreakerState{Closed: {Open}, HalfOpen: {Closed, Open}, Open: {HalfOpen}}
+)
+
 func (r *rig) BreakerChanged(state BreakerState) {
+	if !slices.Contains(breakerSteps[r.state], state) {
+		r.t.Errorf("the breaker went from %s to %s", breakerStates[r.state], breakerStates[state])
+	}
+	r.state = state
+	r.states[state]++
 	r.tell("breaker %s", breakerStates[state])
-	r.states = append(r.states, state)
 }
 
-var breakerStates = map[BreakerState]string{Closed: "closed", HalfOpen: "half open", Open: "open"}
+// tell adds to what has happened.
+func (r *rig) tell(format string, args ...any) {
+	if r.talks {
+		r.events = append(r.events, fmt.Sprintf(format, args...))
+	}
+}
+
+func inMicros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // parseCommands reads whole commands: arrays of bulk strings, nothing else.
-func parseCommands(t testing.TB, s string) (commands [][]string) {
+func parseCommands(t testing.TB, b []byte) (commands [][]string) {
 	t.Helper()
-	number := func(kind string) int {
-		line, rest, ended := strings.Cut(s, "\r\n")
-		digits, found := strings.CutPrefix(line, kind)
-		n, err := strconv.Atoi(digits)
-		if whole := found && ended; err != nil || !whole {
-			t.Fatalf("no %q and number in front of %q", kind, s)
+	for d := redisresp.NewDecoder(redisresp.Limits{}); len(b) > 0; {
+		reply, n, outcome := d.Decode(b)
+		if outcome != redisresp.Complete || reply.Kind != redisresp.Array {
+			t.Fatalf("no whole command in front of %q", b)
 		}
-		s = rest
-		return n
-	}
-	for s != "" {
-		command := make([]string, number("*"))
-		for i := range command {
-			n := number("$")
-			if len(s) < n+2 || s[n:n+2] != "\r\n" {
-				t.Fatalf("no bulk string of %d bytes in front of %q", n, s)
-			}
-			command[i], s = s[:n], s[n+2:]
+		var command []string
+		for it := reply.Iter(); it.Next(); {
+			testenv.Same(t, "the kind of a command's element", it.Reply().Kind, redisresp.Bulk)
+			command = append(command, string(it.Reply().Bytes))
 		}
-		commands = append(commands, command)
+		commands, b = append(commands, command), b[n:]
 	}
 	return commands
 }
 
-// receive hands bytes to the Conn as they come from the stream.
-func (r *rig) receive(reply string) {
-	r.conn.Received([]byte(reply), r.now)
-}
-
-// answer replies to the oldest command, and returns that.
-func (r *rig) answer(reply string) []string {
-	r.t.Helper()
-	if len(r.commands) == 0 {
-		r.t.Fatal("no command waits for a reply")
+// answer puts a reply to a peer's oldest command on the wire.
+func (r *rig) answer(p *peer, reply string) []string {
+	if len(p.commands) == 0 {
+		r.t.Fatalf("no command waits for the reply %q", reply)
 	}
-	command := r.commands[0]
-	r.commands = r.commands[1:]
-	r.receive(reply)
+	command := p.commands[0]
+	p.commands, p.wire = p.commands[1:], append(p.wire, reply)
 	return command
 }
 
-// allow answers the oldest command, a check, with an admission at a Redis time.
-func (r *rig) allow(at int64) []string {
-	r.t.Helper()
-	return r.answer(decision(at, true))
-}
-
-// prove lets the stream in place of a lost one answer its probe, for which all else waits.
-func (r *rig) prove() {
-	r.t.Helper()
-	if len(r.commands) != 1 || r.commands[0][1] != probeSource {
-		r.t.Fatalf("sent on a stream in place of a lost one: %q, want a probe", r.commands)
+// deliver brings the Conn n bytes of what is on the wire.
+func (r *rig) deliver(n int) {
+	var part string
+	for n > 0 && len(r.wire) > 0 {
+		m := min(n, len(r.wire[0]))
+		part, r.wire[0], n = part+r.wire[0][:m], r.wire[0][m:], n-m
+		if r.wire[0] == "" {
+			r.wire = r.wire[1:]
+		}
 	}
-	r.answer("+OK\r\n")
+	if part != "" {
+		r.conn.Received([]byte(part), r.now)
+	}
 }
 
-// closeStream is Redis, or what is on the way to it, ending the stream.
-func (r *rig) closeStream() {
-	r.open = false
-	r.commands = nil
+// say has Redis reply to its oldest command, which it returns.
+func (r *rig) say(reply string) []string {
+	command := r.answer(&r.peer, reply)
+	r.deliver(math.MaxInt)
+	return command
+}
+
+// close is Redis, or what is on the way to it, ending the stream.
+func (r *rig) close() {
+	r.peer = peer{id: r.id}
 	r.conn.Closed(r.now)
 }
 
-// pass lets time pass, with ticks as often as they are asked for and one at the
-// end.
+// pass lets time pass, with ticks as often as they are asked for and one at the end.
 func (r *rig) pass(micros int64) {
 	for end := r.now + micros; r.now < end; {
 		step := end - r.now
@@ -320,96 +333,11 @@ func (r *rig) pass(micros int64) {
 		}
 		r.now += step
 		r.conn.Tick(r.now)
+		r.ticked = r.now
 	}
 }
 
-// grow lets the stream grow old under requests, until a new one stands next to it.
-func (r *rig) grow() {
-	r.t.Helper()
-	for range 2000 {
-		if r.besideOpen {
-			return
-		}
-		r.busy(10 * ms)
-	}
-	r.t.Fatal("the stream was not replaced")
-}
-
-// busy lets time pass under requests that are decided.
-func (r *rig) busy(micros int64) {
-	r.t.Helper()
-	for end := r.now + micros; r.now < end; {
-		r.request("a").flush()
-		r.pass(10 * ms)
-		r.allow(1)
-	}
-}
-
-// stall lets time pass in which the worker stands still.
-func (r *rig) stall(micros int64) { r.now += micros }
-
-// names are the first words of the commands that wait for a reply.
-func (r *rig) names() string {
-	names := make([]string, len(r.commands))
-	for i := range r.commands {
-		names[i] = r.commands[i][0]
-	}
-	return strings.Join(names, " ")
-}
-
-// trip fails so many requests in a row with an error reply.
-func (r *rig) trip(requests int64) {
-	r.t.Helper()
-	for range requests {
-		r.request("trip").flush()
-		r.answer("-LOADING Redis is loading the dataset in memory\r\n")
-	}
-}
-
-// passPause lets the breaker's pause pass, so that its probe goes out.
-func (r *rig) passPause() {
-	r.t.Helper()
-	if r.conn.State() != Open {
-		r.t.Fatalf("the breaker is in state %d, not open", r.conn.State())
-	}
-	r.pass(r.conn.link.health.breaker.dueMicros - r.now)
-}
-
-var errHost = errors.New("proxy_grpc_send: status 10")
-
-// wantInFlight checks how many requests have commands in the pipe.
-func (r *rig) wantInFlight(n int64) {
-	r.t.Helper()
-	testenv.Same(r.t, "requests in flight", r.conn.InFlight(), n)
-}
-
-// wantState checks the breaker.
-func (r *rig) wantState(want BreakerState) {
-	r.t.Helper()
-	if got := r.conn.State(); got != want {
-		r.t.Errorf("the breaker is in state %d, want %d; log: %q", got, want, r.lines)
-	}
-}
-
-// Replies of Redis.
-const (
-	noScript      = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
-	timeRefused   = "-ERR This Redis command is not allowed from script script: x, on @user_script:2.\r\n"
-	loading       = "-LOADING Redis is loading the dataset in memory\r\n"
-	readOnly      = "-READONLY You can't write against a read only replica.\r\n"
-	slotsAllowed  = "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n"
-	otherOverride = "*4\r\n:7\r\n:-6\r\n:5000\r\n$2\r\nx2\r\n"
-	infoServer    = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
-	primary       = "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
-)
-
-// otherTime is the reply of a script that was called for another time.
-func otherTime(at int64) string { return fmt.Sprintf("*1\r\n:%d\r\n", at) }
-
-// bulk is a bulk string.
-func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-
-// decision is the reply of testScript: one limit's, at a Redis time.
+// decision is the reply of the plain rule's script: one limit's, at a Redis time.
 func decision(at int64, allowed bool) string {
 	retryAfter := 0
 	if !allowed {
@@ -417,9 +345,3 @@ func decision(at int64, allowed bool) string {
 	}
 	return fmt.Sprintf("*5\r\n:%d\r\n:7\r\n:%d\r\n:%d\r\n:%d\r\n", at, 1300*ms, retryAfter, 1200*ms)
 }
-
-// of is a demand by its tag: of a cost of each limit, and limits as configured.
-func of(tag string) rule.Demand { return rule.Demand{Tag: []byte(tag)} }
-
-// costing is a demand with costs.
-func costing(costs ...int64) rule.Demand { return rule.Demand{Costs: costs} }

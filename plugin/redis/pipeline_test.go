@@ -13,55 +13,28 @@ import (
 // However the bytes of many replies are cut, each goes to its request.
 func TestRepliesSplitAndMerged(t *testing.T) {
 	t.Parallel()
-	const requests = 3
-	var replies strings.Builder
-	for i := range requests {
-		replies.WriteString(decision(int64(i+1), i%2 == 0))
-	}
-	all := replies.String()
-	for first := range len(all) + 1 {
-		for second := first; second <= len(all); second++ {
-			r := newRig(t, testOptions())
-			var clients []*client
-			for i := range requests {
-				clients = append(clients, r.request(fmt.Sprint(i)).flush())
+	for first := range 200 {
+		for second := range 200 - first {
+			r := newRig(t, "")
+			r.do("ask 1; ask 2 3; ask 4; wire good; wire good; wire good; wire good")
+			size := len(strings.Join(r.wire, ""))
+			if first+second > size {
+				continue
 			}
-			for _, part := range []string{all[:first], all[first:second], all[second:]} {
-				r.receive(part)
-			}
-			for i, w := range clients {
-				w.want(fmt.Sprint("at ", i+1))
-				if w.checks[0].allowed != (i%2 == 0) {
-					t.Errorf("request %d: allowed %v", i, w.checks[0].allowed)
-				}
-			}
+			r.do(fmt.Sprintf("deliver %d; deliver %d; deliver %d", first, second, size-first-second))
+			testenv.Same(t, "requests that wait", len(r.clients), 0) // the time of each decision is its number
 			if t.Failed() {
-				t.Fatalf("cut at %d and %d", first, second)
+				t.Fatalf("cut after %d and %d bytes", first, second)
 			}
 		}
-	}
-}
-
-func TestRepliesByteByByte(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testOptions())
-	for round := range int64(3) {
-		a, b := r.request("a").flush(), r.request("b", "c").flush()
-		for _, reply := range []int64{10, 20, 30} {
-			for _, octet := range decision(round+reply, true) {
-				r.receive(string(octet))
-			}
-		}
-		a.want("at " + fmt.Sprint(round+10))
-		b.want("at "+fmt.Sprint(round+20), "at "+fmt.Sprint(round+30))
 	}
 }
 
 // Positions go on through all sizes of the ring, and commands keep their tags.
 func TestPipelineGrowth(t *testing.T) {
 	t.Parallel()
-	c := New(&nullHost{}, &nullHost{}, testOptions())
-	p, s := &c.link.pipe, testScript(t)
+	c := newRig(t, "").conn
+	p, s := &c.link.pipe, newScript(t, "plain")
 	tag := func(i uint64) string { return fmt.Sprint("tag", i) }
 	pushed, popped := uint64(0), uint64(0)
 	for step := range 40 {
@@ -81,52 +54,16 @@ func TestPipelineGrowth(t *testing.T) {
 	}
 }
 
-// The pipe may grow in the middle of telling what has expired.
-func TestManyRefundsInExpired(t *testing.T) {
-	t.Parallel()
-	options := testOptions()
-	options.Breaker.Failures = 1000
-	r := newRig(t, options)
-	var clients []*client
-	for i := range minRing / 2 {
-		w := r.request(fmt.Sprint("x", i), fmt.Sprint("y", i)).flush()
-		w.onCall = func(index int) {
-			if w.checks[index].over() {
-				return
-			}
-			for range 3 {
-				r.conn.Refund(Charge{Script: r.script, Demand: of("r"), Cost: 1, AtMicros: 1}, r.now)
-			}
-		}
-		clients = append(clients, w)
-	}
-	r.pass(50 * ms)
-	r.pass(10 * ms)
-	for i, w := range clients {
-		w.wantAll("expired")
-		r.allow(int64(100 + 2*i))
-		r.allow(int64(101 + 2*i))
-		w.want(fmt.Sprint("expired, at ", 100+2*i), fmt.Sprint("expired, at ", 101+2*i))
-	}
-	for range 2 * 3 * len(clients) {
-		if got := r.answer(":1\r\n"); got[3] != "rl:{r}:gcra:1s" {
-			t.Errorf("sent %q, want a refund", got)
-		}
-	}
-	r.wantInFlight(0)
-}
-
 // The sizes with which a check was remade are the Waiter's: those of commands are copies.
 func TestSizesAreCopied(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testOptions())
-	w := r.resizable("a").flush()
-	r.answer(otherTime(77))
+	r := newRig(t, "")
+	w := r.ask("a", "+sizes")
+	r.do("say *1 77")
 	w.sizes[0].Burst = 1
 	for range minRing {
 		r.conn.Begin(r.now)
-		r.conn.Add(r.request("c"), 0,
-			Check{Script: r.script, Cost: 1, Demand: rule.Demand{Tag: []byte("c"), Sizes: []algo.Size{{Units: 5, Burst: 5}}}})
+		r.conn.Add(w, 0, Check{Script: r.script, Cost: 1, Demand: rule.Demand{Sizes: []algo.Size{{Units: 5, Burst: 5}}}})
 	}
 	testenv.Same(t, "the Waiter's burst", w.sizes[0].Burst, 1)
 }
@@ -137,26 +74,39 @@ func TestManyReleases(t *testing.T) {
 	t.Parallel()
 	const held = 2000
 	for identities, commands := range map[int]int{1: 1, held: releasePortion} {
-		r := newRig(t, testOptions())
-		r.script = slotScript(t)
-		r.request("r|b").flush()
-		r.answer(slotsAllowed)
-		r.conn.Release(r.script, []byte("r|0"), Slots{held, 2}, r.now)
-		r.answer(":0\r\n")
-		r.request("r|b").flush()
+		r := newRig(t, "script=slots")
+		r.do(fmt.Sprintf("ask r|b; say slots; release r|0 %d:2; say :0; ask r|b", held))
 		for n := range held {
-			r.conn.Release(r.script, fmt.Appendf(nil, "r|%d", n%identities), Slots{int64(n), 2}, r.now)
+			r.do(fmt.Sprintf("release r|%d %d:2", n%identities, n))
 		}
-		r.answer(slotsAllowed)
+		r.do("say slots")
 		testenv.Same(t, "commands that were sent at once", len(r.commands), commands)
 		given := map[string]bool{}
 		for len(r.commands) > 0 {
-			c := r.answer(":0\r\n")
+			c := r.say(":0\r\n")
 			for i := 4; i < len(c); i += 2 {
 				given[c[3]+" "+c[i]] = true
 			}
 		}
 		testenv.Same(t, "requests whose slots were given back", len(given), held)
 		testenv.Same(t, "that it is idle", r.conn.Idle(), true)
+	}
+}
+
+// One byte of a reply that is another one does no harm, wherever it is.
+func TestMalformedAtEveryPosition(t *testing.T) {
+	t.Parallel()
+	good := decision(1234, true)
+	for at := range len(good) {
+		for _, octet := range []byte("\x00\r\n-+:$*_9\xff") {
+			bytes := []byte(good)
+			bytes[at] = octet
+			r := newRig(t, "")
+			r.do("ask a; ask b")
+			r.do(fmt.Sprintf("hear %q; pass 150ms", string(bytes)+good)) // which may wait for more bytes
+			if len(r.clients) > 0 || r.conn.InFlight() > 0 {
+				t.Errorf("%q: %s", bytes, r.standing())
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // A command is its name, hash or source, number of keys, the keys, and the
@@ -45,7 +46,7 @@ func TestCommands(t *testing.T) {
 		}
 		s := NewScript(plan, "p", tc.suffixes)
 		costs := plan.Each(7)
-		k := command{Demand: costing(costs...), change: append(slices.Clone(costs), 1_790_000_000_123_456)}
+		k := command{Demand: rule.Demand{Costs: costs}, change: append(slices.Clone(costs), 1_790_000_000_123_456)}
 		k.script, k.Tag, k.nonce = s, []byte("rule|\r\n$1"), 12345
 		for _, bySource := range []bool{false, true} {
 			for _, kind := range []kind{checking, refunding} {
@@ -60,7 +61,7 @@ func TestCommands(t *testing.T) {
 					head = []string{"EVAL", script.Source}
 				}
 				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, args)
-				got := parseCommands(t, string(k.appendTo(nil)))
+				got := parseCommands(t, k.appendTo(nil))
 				if len(got) != 1 || !slices.Equal(got[0], want) {
 					t.Errorf("%s, by source %v:\ngot  %q\nwant %q", tc.name, bySource, got, want)
 				}
@@ -73,73 +74,21 @@ func TestCommands(t *testing.T) {
 func TestNonces(t *testing.T) {
 	t.Parallel()
 	seen := map[int64]bool{}
-	for seed := range uint64(100) {
-		options := testOptions()
-		options.Seed = seed
-		r := newRig(t, options)
+	for seed := range 100 {
+		r := newRig(t, fmt.Sprint("seed=", seed))
 		for range 10 {
-			w := r.request("a", "b").flush()
-			for _, nonce := range w.nonces {
-				if nonce < 0 || seen[nonce] {
-					t.Fatalf("nonce %d", nonce)
+			for _, charge := range r.ask("a", "b").charges {
+				if charge.Nonce < 0 || seen[charge.Nonce] {
+					t.Fatalf("nonce %d", charge.Nonce)
 				}
-				seen[nonce] = true
+				seen[charge.Nonce] = true
 			}
 		}
 	}
-	r := newRig(t, testOptions())
+	r := newRig(t, "")
 	r.conn.requests.nonce = 1<<63 - 1
-	if w := r.request("a", "b").flush(); fmt.Sprint(w.nonces) != "[0 1]" {
-		t.Errorf("after the largest nonce come %v", w.nonces)
-	}
-}
-
-// A check brings the keys of the whole rule and what stands for it; a refund does not.
-func TestCommandsOfTerms(t *testing.T) {
-	t.Parallel()
-	s := termedScript(t)
-	plan := s.plan
-	constants := plan.Args(0)
-	penalty := []string{"5", "60000000", "300000000 3600000000"}
-	for _, tc := range []struct {
-		name    string
-		command command
-		script  algo.Script
-		keys    []string
-		args    []string
-	}{
-		{
-			name: "as configured", command: command{Demand: costing(7)}, script: plan.Script(),
-			keys: []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args: slices.Concat([]string{"7"}, constants, penalty, []string{""}),
-		},
-		{
-			name: "for an override, and with strikes",
-			command: command{Demand: costing(7), madeFor: []byte("x2"), strikes: []algo.Strikes{
-				{AgeMicros: 9, Count: 2}, {AgeMicros: 3, Count: 1},
-			}},
-			script: plan.Script(),
-			keys:   []string{"3", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty"},
-			args:   slices.Concat([]string{"7"}, constants, penalty, []string{"9:2 3:1", "x2"}),
-		},
-		{
-			name: "without TIME", command: command{byKey: true, Demand: costing(7)},
-			script: plan.ScriptWithoutTime(),
-			keys:   []string{"4", "rl:{a|b}:gcra:1s", "rl:{a|b}:override", "rl:{a|b}:penalty", "rl:{a|b}:clock"},
-			args:   slices.Concat([]string{"7"}, constants, penalty, []string{""}),
-		},
-		{
-			name: "a refund", command: command{kind: refunding, change: []int64{7, 77}}, script: plan.RefundScript(),
-			keys: []string{"1", "rl:{a|b}:gcra:1s"},
-			args: slices.Concat([]string{"7"}, constants, []string{"77"}),
-		},
-	} {
-		tc.command.script, tc.command.Tag = s, []byte("a|b")
-		want := slices.Concat([]string{"EVALSHA", tc.script.SHA1}, tc.keys, tc.args)
-		got := parseCommands(t, string(tc.command.appendTo(nil)))
-		if len(got) != 1 || !slices.Equal(got[0], want) {
-			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, want)
-		}
+	for i, charge := range r.ask("a", "b").charges {
+		testenv.Same(t, "a nonce after the largest", charge.Nonce, int64(i))
 	}
 }
 
@@ -169,9 +118,9 @@ func TestPackedCommands(t *testing.T) {
 		{"other sizes", checking, []int64{1, 1}, sizes, []string{"1", testenv.Doubles(1000, 5000, 7, 60e6)}},
 		{"a refund", refunding, []int64{12, 0}, nil, []string{"12", "333.375", "666.75", "0", "100", "60000000", "99"}},
 	} {
-		k := command{kind: tc.kind, Demand: costing(tc.costs...), change: append(slices.Clone(tc.costs), 99)}
+		k := command{kind: tc.kind, Demand: rule.Demand{Costs: tc.costs}, change: append(slices.Clone(tc.costs), 99)}
 		k.script, k.Tag, k.Sizes = s, []byte("r|a"), tc.sizes
-		got := parseCommands(t, string(k.appendTo(nil)))[0]
+		got := parseCommands(t, k.appendTo(nil))[0]
 		if got = got[5:]; !slices.Equal(got, tc.want) {
 			t.Errorf("%s: the arguments are %q, want %q", tc.name, got, tc.want)
 		}

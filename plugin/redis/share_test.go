@@ -15,27 +15,28 @@ func TestOneShardOfThreeFails(t *testing.T) {
 		for _, checks := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%d requests of %d checks a second", perSecond, checks), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, testOptions())
+				r := newRig(t, "")
 				random := rand.New(rand.NewPCG(uint64(perSecond), uint64(checks)))
 				asked, decided := 0, 0
 				for range 20_000 / checks {
 					for end := r.now + 1_000_000/perSecond; r.now < end; {
 						r.pass(min(end-r.now, minTickMicros))
-						r.answerByShard()
+						if len(r.commands) > 0 {
+							r.do("serve")
+						}
 					}
-					w := r.request()
+					var tags []string
 					for range checks {
-						w.tags = append(w.tags, fmt.Sprint("shard", random.IntN(3)))
+						tags = append(tags, []string{"bad", "shard1", "shard2"}[random.IntN(3)])
 					}
-					w.checks = make([]heard, checks)
-					w.flush()
-					r.answerByShard()
-					for i, tag := range w.tags {
-						if tag == "shard0" {
+					w := r.ask(tags...)
+					r.do("serve")
+					for i, tag := range tags {
+						if tag == "bad" {
 							continue
 						}
 						asked++
-						if w.checks[i].at != 0 {
+						if w.refused == NoCause && strings.Contains(w.heard[i], "allowed") {
 							decided++
 						}
 					}
@@ -45,48 +46,5 @@ func TestOneShardOfThreeFails(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// answerByShard answers everything: an error for the first of three shards.
-func (r *rig) answerByShard() {
-	for len(r.commands) > 0 {
-		c := r.commands[0]
-		switch {
-		case strings.Contains(c[3], "shard0"):
-			r.answer("-upstream failure\r\n")
-		case c[1] == probeSource:
-			r.answer("+OK\r\n")
-		default:
-			r.allow(1)
-		}
-	}
-}
-
-// Two of three shards come back: whichever was asked last, the breaker closes
-// within a few probes.
-func TestProbesFindTheShardsThatAnswer(t *testing.T) {
-	t.Parallel()
-	for _, tags := range [][]string{
-		{"shard0", "shard1"},
-		{"shard1", "shard0"},
-		{"shard0", "shard0"},
-		{"shard1", "shard1"},
-	} {
-		r := newRig(t, testOptions())
-		r.request(tags[0]).flush()
-		r.allow(1)
-		for range 5 {
-			r.request(tags[1]).flush()
-			r.answer("-upstream failure\r\n")
-		}
-		r.wantState(Open)
-		for range 3 {
-			if r.conn.State() == Open {
-				r.passPause()
-				r.answerByShard()
-			}
-		}
-		r.wantState(Closed)
 	}
 }

@@ -45,12 +45,13 @@ func OK(t testing.TB, err error) {
 // SameError fails the test if an error is not the one wanted. Where none is wanted, it
 // stops the test: what comes with the error means nothing.
 func SameError(t testing.TB, what string, got, want error) {
-	if errors.Is(got, want) {
-		return
-	}
-	t.Helper()
-	if want == nil {
+	switch {
+	case errors.Is(got, want):
+	case want == nil:
+		t.Helper()
 		t.Fatalf("%s: %v", what, got)
+	default:
+		t.Helper()
+		t.Errorf("%s: error %v, want %v", what, got, want)
 	}
-	t.Errorf("%s: error %v, want %v", what, got, want)
 }

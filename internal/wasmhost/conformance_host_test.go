@@ -9,7 +9,6 @@ import (
 type conformanceHost struct {
 	*Host
 	plugin  *Plugin
-	start   []string
 	streams []*conformanceStream
 }
 
@@ -35,8 +34,6 @@ func newConformanceHost(t *testing.T, starts int) *conformanceHost {
 		c.Host = Start(t, options)
 		c.plugin = startPlugin(t, c.Host, conformanceScript)
 	}
-	c.start = c.lines()
-	c.Logs = nil
 	return c
 }
 
@@ -58,8 +55,6 @@ func echo(c *Conn, message []byte) {
 		c.near.(*grpcStream).Post(func() { c.Close(GRPCUnknown) })
 	}
 }
-
-func (c *conformanceHost) configured() []string { return c.start }
 
 func (c *conformanceHost) lines() (lines []string) {
 	for _, line := range c.Logs {

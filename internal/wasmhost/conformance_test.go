@@ -2,7 +2,6 @@ package wasmhost
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,6 +37,7 @@ type exchange struct {
 }
 
 var conformance = []exchange{
+	{method: "GET", path: "/first"}, // with which Envoy shows that it is ready
 	{method: "GET", path: "/headers", headers: []string{"X-Two", "one", "X-Two", "two"}},
 	{method: "POST", path: "/body", body: "0123456789"},
 	{method: "GET", path: "/reply"},
@@ -69,27 +69,26 @@ var conformance = []exchange{
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	envoy := startEnvoy(t, testenv.Tool(t, "envoy"), conformanceScript)
-	host := newConformanceHost(t, envoy.starts())
-	compare(t, "start", envoy.configured(), host.configured())
-	for _, x := range conformance {
+	host := newConformanceHost(t, strings.Count(envoy.process.Log(), "plugin configure\n"))
+	for i, x := range conformance {
 		host.run(x)
-		envoy.run(x)
-		envoy.waitForLines(len(host.lines()))
+		if i > 0 {
+			envoy.run(x)
+		}
+		testenv.Wait(t, patience, func() error {
+			if got, want := len(envoy.lines()), len(host.lines()); got < want {
+				return fmt.Errorf("Envoy's guest has logged %d lines of %d:\n%s", got, want, envoy.process.Log())
+			}
+			return nil
+		})
 	}
 	seen, want := bySpeaker(host.lines()), bySpeaker(envoy.lines())
 	for who := range want {
-		compare(t, who, want[who], seen[who])
+		if !slices.Equal(want[who], seen[who]) {
+			t.Errorf("%s:\nEnvoy\n%s\n\nHost\n%s", who, strings.Join(want[who], "\n"), strings.Join(seen[who], "\n"))
+		}
 	}
-	if len(seen) != len(want) {
-		t.Errorf("%d contexts in Envoy, %d in the Host", len(want), len(seen))
-	}
-}
-
-func compare(t *testing.T, what string, envoy, host []string) {
-	t.Helper()
-	if !slices.Equal(envoy, host) {
-		t.Errorf("%s:\nEnvoy\n%s\n\nHost\n%s", what, strings.Join(envoy, "\n"), strings.Join(host, "\n"))
-	}
+	testenv.Same(t, "the number of contexts in the Host", len(seen), len(want))
 }
 
 // bySpeaker sorts the lines by the context that logged them: requests that run
@@ -110,23 +109,20 @@ type realEnvoy struct {
 	t       *testing.T
 	process *testenv.Process
 	url     string
-	started int // lines before the first exchange
 }
 
+// startEnvoy returns once the upstream has answered the first request.
 func startEnvoy(t *testing.T, program, script string) *realEnvoy {
 	dir := t.TempDir()
-	wasm := filepath.Join(dir, "guest.wasm")
-	if err := os.WriteFile(wasm, guest(t, "custommalloc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	wasm, file := filepath.Join(dir, "guest.wasm"), filepath.Join(dir, "envoy.yaml")
+	upstream := httptest.NewServer(http.HandlerFunc(sayHello))
+	t.Cleanup(upstream.Close)
 	port := testenv.FreePort(t)
-	config := strings.NewReplacer("@PORT@", fmt.Sprint(port), "@UPSTREAM@", upstreamPort(t), "@ECHO@", echoPort(t),
-		"@REFUSED@", fmt.Sprint(testenv.FreePort(t)),
+	config := strings.NewReplacer("@PORT@", fmt.Sprint(port), "@REFUSED@", fmt.Sprint(testenv.FreePort(t)),
+		"@UPSTREAM@", portOf(upstream.Listener.Addr().String()), "@ECHO@", portOf(testenv.Listen(t, echoFrames)),
 		"@GUEST@", wasm, "@SCRIPT@", fmt.Sprintf("%q", script)).Replace(conformanceEnvoy)
-	file := filepath.Join(dir, "envoy.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(wasm, guest(t, "custommalloc"), 0o600))
+	testenv.OK(t, os.WriteFile(file, []byte(config), 0o600))
 	e := &realEnvoy{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	e.process = testenv.Run(t, nil, program, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
 		"--log-format", "%v", "-l", "error", "--component-log-level", "wasm:info")
@@ -137,124 +133,64 @@ func startEnvoy(t *testing.T, program, script string) *realEnvoy {
 		}
 		return err
 	})
-	testenv.Wait(t, patience, func() error {
-		if e.started = slices.Index(e.all(), "/first delete") + 1; e.started == 0 {
-			return errors.New("the first stream has not ended")
-		}
-		return nil
-	})
 	return e
 }
 
-// all returns the guest's log in all VMs.
-func (e *realEnvoy) all() (lines []string) {
+// lines are the log of the guest in the worker's VM. Envoy has started others before, to try the plugin and for
+// its main thread.
+func (e *realEnvoy) lines() (lines []string) {
 	for line := range strings.Lines(e.process.Log()) {
-		if rest, ok := strings.CutPrefix(line, "wasm log: "); ok {
+		rest, ok := strings.CutPrefix(line, "wasm log: ")
+		if strings.HasPrefix(rest, "plugin vm_start") {
+			lines = nil
+		}
+		if ok {
 			lines = append(lines, strings.TrimRight(rest, " \n"))
 		}
 	}
 	return lines
 }
 
-func (e *realEnvoy) lines() []string { return e.all()[e.started:] }
-
-// starts is how often Envoy has started the plugin: to try it, for its main
-// thread and for its worker, which comes last.
-func (e *realEnvoy) starts() (n int) {
-	for _, line := range e.all() {
-		if line == "plugin configure" {
-			n++
-		}
-	}
-	return n
-}
-
-// configured is the log of the worker's VM at its start.
-func (e *realEnvoy) configured() []string {
-	lines := e.all()
-	lines = lines[:slices.Index(lines, "/first request_headers 1")]
-	for i, line := range slices.Backward(lines) {
-		if strings.HasPrefix(line, "plugin vm_start") {
-			return lines[i:]
-		}
-	}
-	return nil
-}
-
 func (e *realEnvoy) run(x exchange) {
 	request, err := http.NewRequest(x.method, e.url+x.path, nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.OK(e.t, err)
 	if x.body != "" {
 		request.Body = io.NopCloser(strings.NewReader(x.body)) // of unknown length: chunked
 	}
 	for pair := range slices.Chunk(x.headers, 2) {
 		request.Header.Add(pair[0], pair[1])
 	}
-	send := func() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
 		if response, err := http.DefaultClient.Do(request.WithContext(e.t.Context())); err == nil {
 			io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
-	}
-	if x.background {
-		go send()
-	} else {
-		send()
-	}
-}
-
-func (e *realEnvoy) waitForLines(n int) {
-	e.t.Helper()
-	testenv.Wait(e.t, patience, func() error {
-		if lines := e.lines(); len(lines) < n {
-			return fmt.Errorf("Envoy's guest has logged %d lines of %d:\n%s", len(lines), n, strings.Join(lines, "\n"))
-		}
-		return nil
-	})
-}
-
-// upstreamPort is where an HTTP server says hello.
-func upstreamPort(t *testing.T) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if r.URL.Path == "/redirect" {
-			w.Header().Set("Location", "http://"+r.Host+"/redirected") // Envoy follows no relative one
-			w.WriteHeader(http.StatusFound)
-			return
-		}
-		w.(http.Flusher).Flush() // so that the length is not announced
-		io.WriteString(w, "hello")
-	}))
-	t.Cleanup(server.Close)
-	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	return port
-}
-
-// echoPort is where gRPC frames are answered: "ping" by two messages in one
-// piece, "bye" by the end of the connection.
-func echoPort(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				b := make([]byte, 64)
-				for n, err := conn.Read(b); err == nil && string(b[:n]) != "\x00\x00\x00\x00\x03bye"; n, err = conn.Read(b) {
-					io.WriteString(conn, "\x00\x00\x00\x00\x04pong\x00\x00\x00\x00\x01a")
-				}
-			}()
-		}
 	}()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
+	if !x.background {
+		<-ended
+	}
 }
+
+// sayHello is the upstream.
+func sayHello(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	if r.URL.Path == "/redirect" {
+		w.Header().Set("Location", "http://"+r.Host+"/redirected") // Envoy follows no relative one
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	w.(http.Flusher).Flush() // so that the length is not announced
+	io.WriteString(w, "hello")
+}
+
+// echoFrames answers gRPC frames: "ping" by two messages in one piece, "bye" by the end of the connection.
+func echoFrames(conn net.Conn) {
+	b := make([]byte, 64)
+	for n, err := conn.Read(b); err == nil && string(b[:n]) != "\x00\x00\x00\x00\x03bye"; n, err = conn.Read(b) {
+		io.WriteString(conn, "\x00\x00\x00\x00\x04pong\x00\x00\x00\x00\x01a")
+	}
+}
+
+func portOf(address string) string { return address[strings.LastIndex(address, ":")+1:] }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -37,9 +38,7 @@ func guest(t testing.TB, tags string) []byte {
 	err = errors.Join(err, os.CopyFS(build.Dir, os.DirFS("testdata/guest")),
 		os.WriteFile(filepath.Join(build.Dir, hostCallsOfPlugin), calls, 0o600),
 		os.WriteFile(filepath.Join(build.Dir, "go.mod"), []byte("module guest\n\ngo 1.26\n"), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}
@@ -59,9 +58,7 @@ func startGuest(t testing.TB, options Options, script string) (*Host, *Plugin) {
 func startPlugin(t testing.TB, h *Host, script string) *Plugin {
 	t.Helper()
 	p, err := h.StartPlugin(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return p
 }
 
@@ -72,32 +69,21 @@ func tell(p *Plugin, path string) *Stream {
 	return s
 }
 
-// logged takes what the guest has logged since the last call.
+// logged takes what the guest has logged since the last call, without indentation.
 func logged(h *Host) string {
 	var b strings.Builder
 	for _, line := range h.Logs {
-		b.WriteString(strings.TrimRight(line.Text, " ") + "\n")
+		b.WriteString("\n" + strings.TrimSpace(line.Text))
 	}
 	h.Logs = nil
 	return b.String()
 }
 
-// lines is the log that a test expects, written with indentation.
-func lines(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		line = strings.TrimSpace(line)
-		if strings.Contains(line, " = ") {
-			line = "  " + line
-		}
-		b.WriteString(line + "\n")
-	}
-	return b.String()
-}
+var indentation = regexp.MustCompile(`\n\s+`)
 
 func expectLog(t *testing.T, h *Host, want string) {
 	t.Helper()
-	if got := logged(h); got != lines(want) {
-		t.Errorf("the guest logged\n%s\nwant\n%s", got, lines(want))
+	if got := logged(h); strings.TrimSpace(got) != indentation.ReplaceAllString(strings.TrimSpace(want), "\n") {
+		t.Errorf("the guest logged%s\nwant%s", got, want)
 	}
 }

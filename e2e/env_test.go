@@ -123,6 +123,17 @@ func (s *setting) snapshot(t testing.TB, without ...string) string {
 	return text.String()
 }
 
+// awaitSnapshot returns when Redis holds what it has held before.
+func (s *setting) awaitSnapshot(t testing.TB, before string, without ...string) {
+	t.Helper()
+	testenv.Wait(t, patience, func() error {
+		if after := s.snapshot(t, without...); after != before {
+			return fmt.Errorf("Redis held\n%q, and holds\n%q", before, after)
+		}
+		return nil
+	})
+}
+
 // content returns what a key holds. A bucket, which drains by itself, is when it will be
 // empty: a charge that is given back leaves that as it was, though it is counted anew.
 func (s *setting) content(t testing.TB, key string) string {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -24,19 +23,6 @@ import (
 // gzip -9n. It has every feature that upgradeRules use. With a release its sluice.wasm takes this
 // file's place.
 const earlier = "testdata/630acda.wasm.gz"
-
-// running has an Envoy run other builds than this one: as limiter, as bridge, or both; "" is
-// this one, with the bridge.
-func running(limiter, bridge string) func(*envoyconf.Config) {
-	return func(c *envoyconf.Config) {
-		if limiter != "" {
-			c.SetWasm(limiter)
-		}
-		if bridge != "" {
-			c.SetBridge(bridge)
-		}
-	}
-}
 
 // upgradeRules are exactRules with what else has a state in Redis: slots, settlements,
 // leases, overrides, penalties and calendar windows, and a rule whose charge another rule's
@@ -65,11 +51,20 @@ func upgradeRules() string {
 		`, "limit": 1}]}]}`
 }
 
-// TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
-// bridge or the other's, keep each limit together. It begins with one of them alone, so that
-// a key that the other does not find would give the client a second limit.
-func TestUpgrade(t *testing.T) {
-	t.Parallel()
+// upgrade is two listeners of one Envoy, with different builds, on one Redis.
+type upgrade struct {
+	*setting
+
+	t    *testing.T
+	urls [2]string
+}
+
+// at are the URLs of a path at both.
+func (u *upgrade) at(path string) []string { return []string{u.urls[0] + path, u.urls[1] + path} }
+
+// startUpgrade starts the listeners of each pair, with a prefix in Redis.
+func startUpgrade(t *testing.T) map[string]*upgrade {
+	t.Helper()
 	packed, err := os.Open(earlier)
 	testenv.OK(t, err)
 	defer packed.Close()
@@ -79,14 +74,50 @@ func TestUpgrade(t *testing.T) {
 	testenv.OK(t, err)
 	old := filepath.Join(t.TempDir(), "sluice.wasm")
 	testenv.OK(t, os.WriteFile(old, code, 0o600))
-	one, other := startUpgrade(t, running(old, old), running("", "")), startUpgrade(t, running(old, ""), running("", old))
-	for name, u := range map[string]*upgrade{
-		"forwards": one, "back": one.back(), "each with the other's bridge": other,
-	} {
+	pairs := map[string]*upgrade{}
+	edit := func(c *envoyconf.Config) {
+		shipped := c.Get(envoyconf.RedisCluster)
+		c.SetBridge(old)
+		cluster := c.Get(envoyconf.RedisCluster).(map[string]any)
+		cluster["name"] = "old"
+		c.Set(envoyconf.RedisCluster, shipped)
+		c.Append("static_resources/clusters", cluster)
+		for name, builds := range map[string][2]struct{ limiter, bridge string }{
+			"forwards": {{old, "old"}, {testenv.WasmPath(t), "redis"}},
+			"back":     {{testenv.WasmPath(t), "redis"}, {old, "old"}},
+			"bridges":  {{old, "redis"}, {testenv.WasmPath(t), "old"}}, // each with the other's
+		} {
+			pairs[name] = new(upgrade)
+			for i, build := range builds {
+				port := testenv.FreePort(t)
+				pairs[name].urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
+				c.SetWasm(build.limiter)
+				c.Set(envoyconf.Limiter+"/vm_config/vm_id", build.limiter) // builds share no memory
+				c.CopyListener(fmt.Sprint(name, i), port, strings.Replace(upgradeRules(), `{"cluster": "redis"`,
+					fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge), 1))
+			}
+		}
+	}
+	s := start(t, `{"rules": [{"name": "r", `+hundred+`}]}`, envoytest.Options{
+		Edit: edit, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
+	})
+	for name, u := range pairs {
+		pair := *s
+		u.setting, pair.prefix = &pair, name+":"
+	}
+	return pairs
+}
+
+// TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
+// bridge or the other's, keep each limit together. It begins with one of them alone, so that
+// a key that the other does not find would give the client a second limit.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for name, u := range startUpgrade(t) {
 		t.Run(name, func(t *testing.T) {
 			u.t = t
 			for _, path := range append(slices.Collect(maps.Keys(algorithms)), "two", "year", "override") {
-				// These rules admit their limit to the unit, from any client: a third is spent in the first Envoy, a third
+				// These rules admit their limit to the unit, from any client: a third is spent in the first build, a third
 				// in the second, and what is left, and more, in both under load.
 				const third = exactLimit / 3
 				for _, url := range u.at("/" + path) {
@@ -101,7 +132,7 @@ func TestUpgrade(t *testing.T) {
 			testenv.Same(t, "answers of the lease", got[http.StatusOK]+got[http.StatusTooManyRequests], 3*exactLimit)
 			testenv.Within(t, "requests that leases admit", got[http.StatusOK], exactLimit/2+1, exactLimit)
 			u.expectSlots()
-			// A block that was earned at one Envoy holds at the other, for its first request of that client already.
+			// A block that was earned at one build holds at the other, for its first request of that client already.
 			for i, url := range u.at("/penalty") {
 				user := fmt.Sprint("x-user: ", i)
 				testenv.Wait(t, patience, func() error {
@@ -111,11 +142,11 @@ func TestUpgrade(t *testing.T) {
 					return nil
 				})
 				r := get(t, u.at("/penalty")[1-i], user)
-				testenv.Same(t, "that the other Envoy blocks", strings.Contains(r.body, "abnormal-usage-detected"), true)
+				testenv.Same(t, "that the other build blocks", strings.Contains(r.body, "abnormal-usage-detected"), true)
 			}
 			// Both obey what an operator has set: a block, and a limit that is twice as high, which they keep together.
 			for user, value := range map[string]string{"blocked": "block", "twice": "x2"} {
-				testenv.OK(t, u.redis.client.Set(ctx, u.redis.prefix+"{override|"+user+"}:override", value, 0).Err())
+				testenv.OK(t, u.client.Set(ctx, u.prefix+"{override|"+user+"}:override", value, 0).Err())
 			}
 			const more = 50
 			expectTally(t, "who is blocked", burst(t, more, 8, u.at("/override"), "x-user: blocked"),
@@ -124,48 +155,11 @@ func TestUpgrade(t *testing.T) {
 				tally{http.StatusOK: 2 * exactLimit, http.StatusTooManyRequests: more})
 			u.expectRefunds()
 			u.expectSettlements()
-			for _, s := range u.both { // no Envoy says that Redis did not decide, or anything else that warns
-				for line := range strings.Lines(s.Log()) {
-					if strings.Contains(line, "[wasm]") && !strings.Contains(line, "[info]") {
-						t.Errorf("logged %s", line)
-					}
+			for line := range strings.Lines(u.Log()) { // nothing says that Redis did not decide, or anything else that warns
+				if strings.Contains(line, "[wasm]") && !strings.Contains(line, "[info]") {
+					t.Errorf("logged %s", line)
 				}
 			}
 		})
 	}
 }
-
-// back are the two in the other order, with another prefix in Redis.
-func (u *upgrade) back() *upgrade {
-	redis := &setting{redis: u.redis.redis, client: u.redis.client, prefix: "back:"}
-	both := [2]*setting{u.both[1], u.both[0]}
-	return &upgrade{redis: redis, both: both, urls: [2]string{both[0].Beside["back"], both[1].Beside["back"]}}
-}
-
-// upgrade is two Envoys with different builds on one Redis.
-type upgrade struct {
-	t     *testing.T
-	redis *setting // without an Envoy
-	both  [2]*setting
-	urls  [2]string
-}
-
-func startUpgrade(t *testing.T, edits ...func(*envoyconf.Config)) *upgrade {
-	t.Helper()
-	server := redistest.Start(t)
-	u := &upgrade{redis: &setting{redis: server, client: server.Client(), prefix: "rl:"}}
-	upstream := envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr
-	for i, edit := range edits {
-		rules := upgradeRules()
-		back := strings.Replace(rules, `{"cluster"`, `{"key_prefix": "back", "cluster"`, 1)
-		u.both[i] = start(t, rules, envoytest.Options{
-			Redis: []string{server.Addr}, Upstream: upstream, Edit: edit,
-			Beside: map[string]string{"back": back},
-		})
-		u.urls[i] = u.both[i].URL
-	}
-	return u
-}
-
-// at are the URLs of a path at both Envoys.
-func (u *upgrade) at(path string) []string { return []string{u.urls[0] + path, u.urls[1] + path} }

@@ -53,6 +53,7 @@ func send(ctx context.Context, client *http.Client, url string, headers ...strin
 	if err != nil {
 		return reply{}, err
 	}
+	req.Header["User-Agent"] = nil // in place of Go's
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ": ")
 		switch {

@@ -23,7 +23,7 @@ func mcpFilters(heading string) func(t *testing.T, c *envoyconf.Config, variant 
 			filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
 		}
 		if variant != "unread" {
-			putFirst(c, envoyconf.ConnectionManager, c.Fragment(filters))
+			putFirst(c, c.Fragment(filters))
 		}
 	}
 }

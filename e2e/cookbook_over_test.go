@@ -30,11 +30,7 @@ var cookbookEconomyCluster = plain{
 		economy := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "economy "+r.Header.Get("x-lane"))
 		}))
-		cluster := c.Get("static_resources/clusters/upstream").(map[string]any)
-		cluster["name"] = "economy"
-		c.Append("static_resources/clusters", cluster)
-		const endpoints = "static_resources/clusters/economy/load_assignment/endpoints"
-		c.Set(endpoints, c.Endpoints([]string{economy.Addr}))
+		copyCluster(c, "upstream", "economy", economy.Addr)
 	},
 	play: func(t *testing.T, s *setting) {
 		for i := range 12 {

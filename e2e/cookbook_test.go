@@ -88,7 +88,7 @@ var base64URL = base64.RawURLEncoding
 // verifyTokens verifies the issuer's tokens before Sluice, and lets requests without one pass.
 func verifyTokens(_ *testing.T, c *envoyconf.Config, _ string) {
 	key := issuer().PublicKey
-	putFirst(c, envoyconf.ConnectionManager, c.Fragment(fmt.Sprintf(`
+	putFirst(c, c.Fragment(fmt.Sprintf(`
 - name: envoy.filters.http.jwt_authn
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication

@@ -17,7 +17,7 @@ var routeIsNotChosenAnew = plain{
 	config: `{"rules": [{"name": "r", "key": [{"header": "x-user"}], "over": {"set_headers": {"x-quota": "over"}},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1, ` + long + `}]}]}`,
 	edit: func(_ *testing.T, c *envoyconf.Config, _ string) {
-		putFirst(c, envoyconf.ConnectionManager, c.Fragment(`
+		putFirst(c, c.Fragment(`
 - name: late
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation

@@ -101,7 +101,7 @@ var trustedHeaders = plain{
 		"limits": [{"algorithm": "gcra", "limit": 100, ` + long + `}]}]}`,
 	edit: func(t *testing.T, c *envoyconf.Config, _ string) {
 		filters := example(t, "docs/security.md", "What Envoy must be told", "yaml")
-		putFirst(c, envoyconf.ConnectionManager, c.Fragment(filters))
+		putFirst(c, c.Fragment(filters))
 	},
 	play: func(t *testing.T, s *setting) {
 		for _, test := range []struct {

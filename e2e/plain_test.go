@@ -92,7 +92,6 @@ func TestPlain(t *testing.T) {
 // listen adds the listeners of a test, one for each variant and store.
 func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Server) (all []*setting) {
 	t.Helper()
-	const listeners, clusters = "static_resources/listeners/", "static_resources/clusters"
 	variants, stores := p.variants, p.stores
 	if variants == nil {
 		variants = []string{""}
@@ -107,10 +106,9 @@ func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Serv
 		}
 		for _, store := range stores {
 			name := strings.Join(strings.Fields(fmt.Sprint(p.name, " ", variant, " ", store)), "-")
-			config, port := scenario.New(t, name, store, p.config), testenv.FreePort(t)
+			config := scenario.New(t, name, store, p.config)
 			s := &setting{
-				URL: fmt.Sprintf("http://127.0.0.1:%d", port), upstream: envoytest.NewUpstream(t, nil),
-				listener: name, prefix: config.Prefix + ":", variant: variant,
+				upstream: envoytest.NewUpstream(t, nil), listener: name, prefix: config.Prefix + ":", variant: variant,
 			}
 			all = append(all, s)
 			text := config.JSON()
@@ -129,30 +127,44 @@ func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Serv
 				if envoytest.ThroughRelay {
 					addr = envoytest.NewRelay(t, addr, nil).Addr
 				}
-				cluster := c.Get(envoyconf.RedisCluster).(map[string]any)
-				cluster["name"] = s.ownCluster()
-				c.Append(clusters, cluster)
-				c.Set(clusters+"/"+s.ownCluster()+"/load_assignment/endpoints", c.Endpoints([]string{addr}))
+				copyCluster(c, "redis", s.ownCluster(), addr)
 				text = strings.Replace(text, `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, s.ownCluster()), 1)
 			case store == scenario.Redis:
 				s.redis, s.client = server, server.Client()
 			default:
 				text = ownRules(t, name, text)
 			}
-			c.CopyListener(name, port, text)
-			copied, err := json.Marshal(c.Get(listeners + name))
-			testenv.OK(t, err)
-			own := strings.NewReplacer(`"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, name),
-				`"stat_prefix":"limited"`, fmt.Sprintf(`"stat_prefix":%q`, name))
-			c.Set(listeners+name, c.Fragment(own.Replace(string(copied))))
-			c.SetUpstream(s.upstream.Addr)
-			upstream := c.Get(clusters + "/upstream").(map[string]any)
-			upstream["name"] = name
-			c.Append(clusters, upstream)
+			copyCluster(c, "upstream", name, s.upstream.Addr)
+			s.URL = listen(t, c, name, name, text)
+			c.Set("static_resources/listeners/"+name+strings.TrimPrefix(envoyconf.ConnectionManager, envoyconf.Listener)+
+				"/stat_prefix", name)
 		}
 		c.Set(envoyconf.Listener, limited)
 	}
 	return all
+}
+
+// copyCluster adds a copy of a cluster that leads elsewhere.
+func copyCluster(c *envoyconf.Config, from, name string, addr string) {
+	const clusters = "static_resources/clusters"
+	cluster := c.Get(clusters + "/" + from).(map[string]any)
+	cluster["name"] = name
+	cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": c.Endpoints([]string{addr})}
+	c.Append(clusters, cluster)
+}
+
+// listen adds a copy of the listener "limited", with a plugin configuration, whose routes lead to a cluster in the
+// upstream's place.
+func listen(t *testing.T, c *envoyconf.Config, name, cluster, plugin string) (url string) {
+	t.Helper()
+	port := testenv.FreePort(t)
+	c.CopyListener(name, port, plugin)
+	path := "static_resources/listeners/" + name
+	copied, err := json.Marshal(c.Get(path))
+	testenv.OK(t, err)
+	own := strings.ReplaceAll(string(copied), `"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, cluster))
+	c.Set(path, c.Fragment(own))
+	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
 
 // ownCluster is Envoy's name of the test's own Redis.

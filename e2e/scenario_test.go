@@ -3,14 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +26,7 @@ func TestScenarios(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	playScenarios(t, envoytest.Options{Redis: []string{server.Addr}}, client, []redis.Cmdable{client},
+	playScenarios(t, envoytest.Options{Redis: []string{server.Addr}}, client, []*redis.Client{client},
 		scenario.Redis, scenario.Local)
 }
 
@@ -37,54 +35,112 @@ func TestScenariosOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	opts := envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster}
-	var nodes []redis.Cmdable
+	var nodes []*redis.Client
 	for _, node := range cluster.Nodes {
 		nodes = append(nodes, node.Client())
 	}
 	playScenarios(t, opts, cluster.Client(), nodes, scenario.Redis)
 }
 
-// playScenarios plays those of some stores in one Envoy.
+// playScenarios plays those of some stores in one Envoy, and another one that takes half of each burst. A
+// scenario in the embedded store is in the first alone. All share VMs, and so the memory of that store.
 func playScenarios(
-	t *testing.T, opts envoytest.Options, client commander, nodes []redis.Cmdable, stores ...scenario.Store,
+	t *testing.T, opts envoytest.Options, client redis.UniversalClient, nodes []*redis.Client, stores ...scenario.Store,
 ) {
 	t.Helper()
-	files := scenario.Files(t)
-	e := startScenarios(t, opts, files)
-	e.redis, e.nodes = client, nodes
-	for _, f := range files {
+	worlds := map[string]*envoyWorld{}
+	for _, f := range scenario.Files(t) {
 		for _, store := range stores {
-			t.Run(f.Name+"/"+string(store), func(t *testing.T) {
-				t.Parallel()
-				f.Play(t, store, &envoyWorld{scenarioEnvoy: e})
-			})
+			worlds[f.Name+"/"+string(store)] = &envoyWorld{
+				file: f, store: store, redis: client, nodes: nodes, logs: t.TempDir(),
+			}
 		}
+	}
+	opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
+	opts.Upstream = envoytest.NewUpstream(t, nil).Addr
+	for i := range 2 {
+		opts.Edit = func(c *envoyconf.Config) {
+			for name, w := range worlds {
+				w.listen(t, c, strings.ReplaceAll(name, "/", "-"), i)
+			}
+		}
+		envoytest.Start(t, opts)
+	}
+	for name, w := range worlds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w.file.Play(t, w.store, w)
+		})
 	}
 }
 
-// commander is a client of one Redis, or of a cluster.
-type commander interface {
-	Do(ctx context.Context, args ...any) *redis.Cmd
+// surroundings put around the limiter what scenarios name.
+var surroundings = map[string]func(c *envoyconf.Config){
+	"raw-paths": func(c *envoyconf.Config) {
+		c.Set(envoyconf.ConnectionManager+"/normalize_path", false)
+		c.Set(envoyconf.ConnectionManager+"/merge_slashes", false)
+		c.Set(envoyconf.ConnectionManager+"/path_with_escaped_slashes_action", "KEEP_UNCHANGED")
+	},
+	"trusted-hop": func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/xff_num_trusted_hops", 1) },
+	"trusting":    func(c *envoyconf.Config) { c.Set(envoyconf.ConnectionManager+"/use_remote_address", nil) },
+	"claims": func(c *envoyconf.Config) {
+		var metadata []any
+		for namespace, value := range scenario.Claims() {
+			metadata = append(metadata, map[string]any{"metadata_namespace": namespace, "value": value})
+		}
+		filter := c.Fragment(`
+name: set_metadata
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+`).(map[string]any)
+		filter["typed_config"].(map[string]any)["metadata"] = metadata
+		putFirst(c, []any{filter})
+	},
+	"tenant": func(c *envoyconf.Config) {
+		putFirst(c, c.Fragment(`
+- name: header_to_metadata
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
+    request_rules:
+    - header: x-tenant
+      on_header_present: {metadata_namespace: tenants, key: name}
+`))
+	},
+	"economy": func(c *envoyconf.Config) {
+		c.Set(envoyconf.ConnectionManager+"/common_http_protocol_options/headers_with_underscores_action", "ALLOW")
+		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", c.Fragment(`
+- match: {prefix: "/", headers: [{name: x-quota, present_match: true}]}
+  direct_response: {status: 202, body: {inline_string: economy}}
+- match: {prefix: "/"}
+  route: {cluster: upstream}
+`))
+	},
 }
 
-// scenarioEnvoy is the Envoy of all scenarios.
-type scenarioEnvoy struct {
-	redis commander
-	nodes []redis.Cmdable // of the cluster, or the one Redis
-	// One Envoy for all requests, and another one that takes half of each burst. A scenario in the
-	// embedded store is in the first alone.
-	envoys [2]scenarioListeners
+// putFirst puts a list of filters before Sluice.
+func putFirst(c *envoyconf.Config, filters any) {
+	const path = envoyconf.ConnectionManager + "/http_filters"
+	c.Set(path, append(filters.([]any), c.Get(path).([]any)...))
+}
+
+// envoyWorld implements scenario.World for the scenarios of a file in one store. It is their upstream, too.
+type envoyWorld struct {
+	file  *scenario.File
+	store scenario.Store
+	redis redis.UniversalClient
+	nodes []*redis.Client      // of the cluster, or the one Redis
+	logs  string               // directory of the access logs
+	urls  [2]map[string]string // of the listeners of each Envoy, by the names of configurations
+
+	config *scenario.Config
+	client *http.Client // one connection, and so one worker
+	logged [2]int       // entries of the access logs that are read
+	held   []*heldRequest
 
 	mu       sync.Mutex
-	upstream map[string]*scenario.Request // the last request, by the configuration
-	answers  map[string]scenario.Answer   // of the upstream, other than 200
-	holds    map[string]*heldRequest      // that the upstream is to hold, the next of a configuration
-}
-
-// scenarioListeners are those of one Envoy.
-type scenarioListeners struct {
-	addrs map[string]string // by the names of configurations
-	dir   string            // of the access logs, one for each listener
+	upstream *scenario.Request // the last that has come
+	answer   scenario.Answer   // of the upstream, if it has a status
+	hold     *heldRequest      // which the next request is to be
 }
 
 // heldRequest is a request that the upstream holds.
@@ -94,48 +150,43 @@ type heldRequest struct {
 	answer            chan scenario.Answer
 }
 
-// fromListener is the header that says to the upstream which listener a request came from.
-const fromListener = "x-scenario"
-
-func startScenarios(t *testing.T, opts envoytest.Options, files []*scenario.File) *scenarioEnvoy {
+// listen adds the world's listeners to one of the Envoys.
+func (w *envoyWorld) listen(t *testing.T, c *envoyconf.Config, cluster string, envoy int) {
 	t.Helper()
-	e := &scenarioEnvoy{
-		upstream: map[string]*scenario.Request{}, answers: map[string]scenario.Answer{}, holds: map[string]*heldRequest{},
-	}
-	opts.Upstream = envoytest.NewUpstream(t, http.HandlerFunc(e.serve)).Addr
-	opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
-	for i := range e.envoys {
-		l := &e.envoys[i]
-		*l = scenarioListeners{addrs: map[string]string{}, dir: t.TempDir()}
-		opts.Edit = func(c *envoyconf.Config) {
-			for _, f := range files {
-				for _, s := range f.Configs {
-					if !s.Virtual && (i == 0 || s.Bursts && s.Store == scenario.Redis) {
-						l.listen(t, c, s)
-					}
-				}
+	copyCluster(c, "upstream", cluster, envoytest.NewUpstream(t, http.HandlerFunc(w.serve)).Addr)
+	limited := c.Get(envoyconf.Listener)
+	w.urls[envoy] = map[string]string{}
+	for _, s := range w.file.Configs {
+		if s.Virtual || s.Store != w.store || envoy == 1 && !(s.Bursts && s.Store == scenario.Redis) {
+			continue
+		}
+		for name, put := range surroundings {
+			if s.Has(name) {
+				put(c)
 			}
 		}
-		envoytest.Start(t, opts)
+		c.Set(envoyconf.ConnectionManager+"/access_log/0/typed_config/path", w.log(envoy, s.Name))
+		w.urls[envoy][s.Name] = listen(t, c, s.Name, cluster, s.JSON())
+		c.Set(envoyconf.Listener, limited)
 	}
-	return e
+}
+
+func (w *envoyWorld) log(envoy int, config string) string {
+	return filepath.Join(w.logs, fmt.Sprintf("%s-%d.log", config, envoy))
 }
 
 // serve is the upstream. It keeps what it gets.
-func (e *scenarioEnvoy) serve(w http.ResponseWriter, r *http.Request) {
-	name := r.Header.Get(fromListener)
-	r.Header.Del(fromListener)
+func (w *envoyWorld) serve(rw http.ResponseWriter, r *http.Request) {
 	got := &scenario.Request{Method: r.Method, Path: r.RequestURI, Headers: pairsOf(r.Header)}
 	got.Headers = append(got.Headers, [2]string{"host", r.Host})
-	e.mu.Lock()
-	answer, hold := e.answers[name], e.holds[name]
-	if hold != nil {
+	w.mu.Lock()
+	answer, hold := w.answer, w.hold
+	if w.hold = nil; hold != nil {
 		hold.upstream = got
 	} else {
-		e.upstream[name] = got
+		w.upstream = got
 	}
-	delete(e.holds, name)
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if hold != nil {
 		close(hold.arrived)
 		select {
@@ -144,10 +195,10 @@ func (e *scenarioEnvoy) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, h := range answer.Headers {
-		w.Header().Add(h[0], h[1])
+		rw.Header().Add(h[0], h[1])
 	}
 	if answer.Status != 0 {
-		w.WriteHeader(answer.Status)
+		rw.WriteHeader(answer.Status)
 	}
 }
 
@@ -161,104 +212,51 @@ func pairsOf(header http.Header) (list [][2]string) {
 	return list
 }
 
-// surroundings put around a limiter what scenarios name; manager is the path of its connection manager.
-var surroundings = map[string]func(c *envoyconf.Config, manager string){
-	"raw-paths": func(c *envoyconf.Config, manager string) {
-		c.Set(manager+"/normalize_path", false)
-		c.Set(manager+"/merge_slashes", false)
-		c.Set(manager+"/path_with_escaped_slashes_action", "KEEP_UNCHANGED")
-	},
-	"trusted-hop": func(c *envoyconf.Config, manager string) { c.Set(manager+"/xff_num_trusted_hops", 1) },
-	"trusting":    func(c *envoyconf.Config, manager string) { c.Set(manager+"/use_remote_address", nil) },
-	"claims": func(c *envoyconf.Config, manager string) {
-		var metadata []any
-		for namespace, value := range scenario.Claims() {
-			metadata = append(metadata, map[string]any{"metadata_namespace": namespace, "value": value})
-		}
-		filter := c.Fragment(`
-name: set_metadata
-typed_config:
-  "@type": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
-`).(map[string]any)
-		filter["typed_config"].(map[string]any)["metadata"] = metadata
-		putFirst(c, manager, []any{filter})
-	},
-	"tenant": func(c *envoyconf.Config, manager string) {
-		putFirst(c, manager, c.Fragment(`
-- name: header_to_metadata
-  typed_config:
-    "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
-    request_rules:
-    - header: x-tenant
-      on_header_present: {metadata_namespace: tenants, key: name}
-`))
-	},
-	"economy": func(c *envoyconf.Config, manager string) {
-		c.Set(manager+"/common_http_protocol_options/headers_with_underscores_action", "ALLOW")
-		c.Set(manager+"/route_config/virtual_hosts/all/routes", c.Fragment(`
-- match: {prefix: "/", headers: [{name: x-quota, present_match: true}]}
-  direct_response: {status: 202, body: {inline_string: economy}}
-- match: {prefix: "/"}
-  route: {cluster: upstream}
-`))
-	},
-}
-
-// putFirst puts a list of filters before those of a connection manager.
-func putFirst(c *envoyconf.Config, manager string, filters any) {
-	path := manager + "/http_filters"
-	c.Set(path, append(filters.([]any), c.Get(path).([]any)...))
-}
-
-// listen adds the listener of a configuration. All share VMs, and so the memory of the embedded store.
-func (l *scenarioListeners) listen(t *testing.T, c *envoyconf.Config, s *scenario.Config) {
-	t.Helper()
-	port := testenv.FreePort(t)
-	l.addrs[s.Name] = fmt.Sprintf("127.0.0.1:%d", port)
-	c.CopyListener(s.Name, port, s.JSON())
-	inside := func(path string) string {
-		return "static_resources/listeners/" + s.Name + strings.TrimPrefix(path, envoyconf.Listener)
+// headersOf is a request as send takes it.
+func headersOf(r *scenario.Request) (list []string) {
+	list = append(list, ":method: "+r.Method, "host: example.com")
+	for _, h := range r.Headers {
+		list = append(list, h[0]+": "+h[1])
 	}
-	manager := inside(envoyconf.ConnectionManager)
-	c.Set(manager+"/access_log/0/typed_config/path", l.log(s.Name))
-	c.Set(manager+"/route_config/request_headers_to_add", []any{
-		map[string]any{"header": map[string]any{"key": fromListener, "value": s.Name}},
-	})
-	for name, put := range surroundings {
-		if s.Has(name) {
-			put(c, manager)
-		}
-	}
-}
-
-func (l *scenarioListeners) log(name string) string { return filepath.Join(l.dir, name+".log") }
-
-// envoyWorld implements scenario.World.
-type envoyWorld struct {
-	*scenarioEnvoy
-
-	config *scenario.Config
-	client *http.Client // one connection, and so one worker
-	logged [2]int       // entries of the access logs that are read
-	held   []*heldRequest
+	return list
 }
 
 // Load implements scenario.World.
 func (w *envoyWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
-	w.config, w.logged = c, [2]int{}
-	w.client = newClient()
+	w.config, w.logged, w.client = c, [2]int{}, newClient()
 	w.client.Transport = http2()
 	t.Cleanup(w.client.CloseIdleConnections)
+	w.Upstream(scenario.Answer{})
+}
+
+// send sends a request, which the upstream may hold, and returns the answer, and what the upstream has got. If it has
+// got nothing, the body is Sluice's own.
+func (w *envoyWorld) send(t *testing.T, r *scenario.Request, h *heldRequest) (a scenario.Answer) {
+	t.Helper()
+	got, err := send(context.Background(), w.client, w.urls[0][w.config.Name]+r.Path, headersOf(r)...)
+	if err != nil {
+		t.Error(err)
+	}
+	a.Status, a.Headers = got.status, pairsOf(got.header)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h != nil {
+		a.Upstream = h.upstream
+	} else {
+		a.Upstream, w.upstream = w.upstream, nil
+	}
+	if a.Upstream == nil {
+		a.Body = got.body
+	}
+	return a
 }
 
 // Send implements scenario.World.
 func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []scenario.Answer) {
 	t.Helper()
 	for i := range requests {
-		a, err := w.send(t.Context(), &requests[i])
-		testenv.OK(t, err)
-		answers = append(answers, to(w.last(), a))
+		answers = append(answers, w.send(t, &requests[i], nil))
 	}
 	for i, entry := range w.entries(t, 0, len(requests)) {
 		answers[i].Outcome = entry.State
@@ -270,87 +268,22 @@ func (w *envoyWorld) Send(t *testing.T, requests []scenario.Request) (answers []
 	return answers
 }
 
-// last takes the request that the upstream has got since.
-func (w *envoyWorld) last() *scenario.Request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.upstream[w.config.Name]
-	delete(w.upstream, w.config.Name)
-	return r
-}
-
-// to is an answer to a request that the upstream has got; nil: the answer is Sluice's own.
-func to(r *scenario.Request, a scenario.Answer) scenario.Answer {
-	if a.Upstream = r; r != nil {
-		a.Body = ""
-	}
-	return a
-}
-
-func (w *envoyWorld) send(ctx context.Context, r *scenario.Request) (a scenario.Answer, err error) {
-	resp, err := w.do(ctx, w.client, 0, r)
-	if err != nil {
-		return a, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	a.Status, a.Headers, a.Body = resp.StatusCode, pairsOf(resp.Header), string(body)
-	return a, err
-}
-
-// do sends a request to one of the Envoys.
-func (w *envoyWorld) do(
-	ctx context.Context, client *http.Client, envoy int, r *scenario.Request,
-) (*http.Response, error) {
-	url := "http://" + w.envoys[envoy].addrs[w.config.Name] + r.Path
-	req, err := http.NewRequestWithContext(ctx, r.Method, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	req.Host = "example.com"
-	req.Header["User-Agent"] = nil
-	for _, h := range r.Headers {
-		if h[0] == "host" {
-			req.Host = h[1]
-		} else {
-			req.Header.Add(h[0], h[1])
-		}
-	}
-	return client.Do(req)
-}
-
 // Burst implements scenario.World: over many connections, and over two Envoys that share a Redis.
 func (w *envoyWorld) Burst(t *testing.T, n int, r *scenario.Request) (outcomes []string) {
 	t.Helper()
-	envoys := 1
-	if w.config.Store == scenario.Redis {
-		envoys = 2
+	urls, of := []string{w.urls[0][w.config.Name] + r.Path}, [2]int{n}
+	if w.store == scenario.Redis {
+		urls, of = append(urls, w.urls[1][w.config.Name]+r.Path), [2]int{n / 2, n - n/2}
 	}
-	var group sync.WaitGroup
-	var next atomic.Int64
-	for range min(n, 32) {
-		group.Go(func() {
-			client := newClient()
-			defer client.CloseIdleConnections()
-			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				resp, err := w.do(t.Context(), client, i%envoys, r)
-				if err != nil {
-					t.Error(err)
-					continue
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-		})
-	}
-	group.Wait()
-	w.last()
-	ofSecond := (n + 1) / 2 * (envoys - 1)
-	for envoy, requests := range []int{n - ofSecond, ofSecond} {
+	burst(t, n, min(n, 32), urls, headersOf(r)...)
+	for envoy, requests := range of {
 		for _, entry := range w.entries(t, envoy, requests) {
 			outcomes = append(outcomes, fmt.Sprint(entry.Status, " ", entry.State))
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.upstream = nil
 	return outcomes
 }
 
@@ -359,17 +292,9 @@ func (w *envoyWorld) Hold(t *testing.T, r *scenario.Request) (a scenario.Answer,
 	t.Helper()
 	h := &heldRequest{make(chan struct{}), make(chan struct{}), nil, make(chan scenario.Answer, 1)}
 	w.mu.Lock()
-	w.holds[w.config.Name] = h
+	w.hold = h
 	w.mu.Unlock()
-	go func() {
-		a, err := w.send(context.Background(), r)
-		if err != nil {
-			t.Error(err)
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		h.answer <- to(h.upstream, a)
-	}()
+	go func() { h.answer <- w.send(t, r, h) }()
 	select {
 	case <-h.arrived:
 		w.held = append(w.held, h)
@@ -377,7 +302,7 @@ func (w *envoyWorld) Hold(t *testing.T, r *scenario.Request) (a scenario.Answer,
 	case a = <-h.answer:
 	}
 	w.mu.Lock()
-	delete(w.holds, w.config.Name)
+	w.hold = nil
 	w.mu.Unlock()
 	a.Outcome = w.entries(t, 0, 1)[0].State
 	return a, false
@@ -402,7 +327,7 @@ func (w *envoyWorld) entries(t *testing.T, envoy, requests int) (last []envoytes
 	}
 	logged := &w.logged[envoy]
 	testenv.Wait(t, patience, func() error {
-		text, err := os.ReadFile(w.envoys[envoy].log(w.config.Name))
+		text, err := os.ReadFile(w.log(envoy, w.config.Name))
 		if err != nil {
 			return err
 		}
@@ -418,30 +343,24 @@ func (w *envoyWorld) entries(t *testing.T, envoy, requests int) (last []envoytes
 func (w *envoyWorld) Upstream(a scenario.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answers[w.config.Name] = a
+	w.answer = a
 }
 
-// Redis implements scenario.World.
+// Redis implements scenario.World. KEYS are those of all nodes, sorted, without those of probes, which vanish at once.
 func (w *envoyWorld) Redis(t *testing.T, words []string) string {
 	t.Helper()
-	if words[0] == "KEYS" {
-		return w.keys(t, words[1])
+	if words[0] != "KEYS" {
+		var args []any
+		for _, word := range words {
+			args = append(args, word)
+		}
+		reply, err := w.redis.Do(t.Context(), args...).Result()
+		testenv.OK(t, err)
+		return fmt.Sprint(reply)
 	}
-	var args []any
-	for _, word := range words {
-		args = append(args, word)
-	}
-	reply, err := w.redis.Do(t.Context(), args...).Result()
-	testenv.OK(t, err)
-	return fmt.Sprint(reply)
-}
-
-// keys are those of all nodes, sorted, without those of probes, which vanish at once.
-func (w *envoyWorld) keys(t *testing.T, pattern string) string {
-	t.Helper()
 	var all []string
 	for _, node := range w.nodes {
-		keys, err := node.Keys(t.Context(), pattern).Result()
+		keys, err := node.Keys(t.Context(), words[1]).Result()
 		testenv.OK(t, err)
 		all = append(all, keys...)
 	}

@@ -79,15 +79,9 @@ func TestTrialOfRedis(t *testing.T) {
 		Redis: []string{server.Addr}, Workers: workers, Beside: beside,
 		Edit: func(c *envoyconf.Config) {
 			for _, tc := range trials {
-				const clusters = "static_resources/clusters"
-				copied := c.Get(envoyconf.RedisCluster).(map[string]any)
-				copied["name"] = tc.name
-				copied["load_assignment"] = map[string]any{
-					"cluster_name": tc.name, "endpoints": c.Endpoints([]string{addrs[tc.name]}),
-				}
-				c.Append(clusters, copied)
+				copyCluster(c, "redis", tc.name, addrs[tc.name])
 				if tc.edit != nil {
-					tc.edit(c, clusters+"/"+tc.name)
+					tc.edit(c, "static_resources/clusters/"+tc.name)
 				}
 			}
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -74,14 +75,12 @@ func startUpgrade(t *testing.T) map[string]*upgrade {
 	testenv.OK(t, err)
 	old := filepath.Join(t.TempDir(), "sluice.wasm")
 	testenv.OK(t, os.WriteFile(old, code, 0o600))
-	pairs := map[string]*upgrade{}
+	server, pairs := redistest.Start(t), map[string]*upgrade{}
 	edit := func(c *envoyconf.Config) {
 		shipped := c.Get(envoyconf.RedisCluster)
 		c.SetBridge(old)
-		cluster := c.Get(envoyconf.RedisCluster).(map[string]any)
-		cluster["name"] = "old"
+		copyCluster(c, "redis", "old", server.Addr)
 		c.Set(envoyconf.RedisCluster, shipped)
-		c.Append("static_resources/clusters", cluster)
 		for name, builds := range map[string][2]struct{ limiter, bridge string }{
 			"forwards": {{old, "old"}, {testenv.WasmPath(t), "redis"}},
 			"back":     {{testenv.WasmPath(t), "redis"}, {old, "old"}},
@@ -89,21 +88,19 @@ func startUpgrade(t *testing.T) map[string]*upgrade {
 		} {
 			pairs[name] = new(upgrade)
 			for i, build := range builds {
-				port := testenv.FreePort(t)
-				pairs[name].urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
 				c.SetWasm(build.limiter)
 				c.Set(envoyconf.Limiter+"/vm_config/vm_id", build.limiter) // builds share no memory
-				c.CopyListener(fmt.Sprint(name, i), port, strings.Replace(upgradeRules(), `{"cluster": "redis"`,
-					fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge), 1))
+				rules := strings.Replace(upgradeRules(), `{"cluster": "redis"`,
+					fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge), 1)
+				pairs[name].urls[i] = listen(t, c, fmt.Sprint(name, i), "upstream", rules)
 			}
 		}
 	}
 	s := start(t, `{"rules": [{"name": "r", `+hundred+`}]}`, envoytest.Options{
-		Edit: edit, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
+		Redis: []string{server.Addr}, Edit: edit, Upstream: envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr,
 	})
 	for name, u := range pairs {
-		pair := *s
-		u.setting, pair.prefix = &pair, name+":"
+		u.setting = &setting{Envoy: s.Envoy, client: server.Client(), prefix: name + ":"}
 	}
 	return pairs
 }

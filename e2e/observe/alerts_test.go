@@ -21,7 +21,7 @@ func (s *scene) alerts(t *testing.T) {
 		case "SluiceNoMetrics", "SluiceConfigurationRefused", "SluiceRuleNeverApplies", "SluiceSettlementsLost": // not here
 		case "SluiceRedisEvicts", "SluiceRedisMemory", "SluiceRedisKeysGrow": // in TestRedisHealth, and promtool's tests
 		case "SluicePluginCrashed": // has not
-			s.await(t, expectation{"envoy_wasm_sluice_vm_reload", nil, map[string]int{"": 0}})
+			s.await(t, "0\n", "sum(envoy_wasm_sluice_vm_reload)")
 		default:
 			s.prometheus.ExpectAlert(name)
 		}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/datadriven"
 
 	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
@@ -34,10 +37,7 @@ func TestOperatorsView(t *testing.T) {
 		})).Addr,
 	})
 	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
-	t.Run("counts", s.counts)
-	t.Run("leases", s.leases)
-	t.Run("overrides", s.overrides)
-	t.Run("settlements", s.settlements)
+	datadriven.RunTest(t, "testdata/view.txt", s.play)
 	t.Run("queue", s.queue)
 
 	// Redis fails in every way while clients send requests to all listeners.
@@ -101,148 +101,48 @@ func TestOperatorsView(t *testing.T) {
 	t.Run("log", s.log)
 }
 
-// counts sends some requests of every kind, one at a time, and expects each to be
-// counted once under the right labels.
-func (s *scene) counts(t *testing.T) {
-	const once = `once%2Ev1%20%22beta%22`
-	s.ask(t, []step{
-		{"/healthz", 3, 0},
-		{"/elsewhere", 4, 0},
-		{"/api", 5, 3}, // the fourth and fifth in the shadow of "tighter"
-		{"/once", 1, 4},
-		{"/both", 1, 1},
-		{"/spent", 5, 1}, // credits pay for three
-	})
-	s.await(
-		t,
-		expectation{"sluice_requests_total", []string{"outcome"}, map[string]int{
-			"exempt": 3, "none": 4, "allowed": 3 + 1 + 1 + 2, "shadow_limited": 2, "limited": 3 + 4 + 1 + 1,
-			"over": 3, "blocked": 0, "failed_allow": 0, "failed_deny": 0, "local_allowed": 0, "local_limited": 0,
-		}},
-		expectation{`sluice_rule_requests_total{rule!="tighter"} > 0`, []string{"rule", "outcome"}, map[string]int{
-			"health exempt": 3, "orders allowed": 5, "orders limited": 3, once + " allowed": 1, once + " limited": 4,
-			"wide allowed": 2, "narrow allowed": 1, "narrow limited": 1,
-			"spent allowed": 2, "spent over": 3, "spent limited": 1,
-		}},
-		expectation{`sluice_rule_requests_total{rule="tighter",outcome="allowed"}`, nil, map[string]int{"": 3}},
-		expectation{`sluice_near_limit_total > 0`, []string{"rule", "limit"}, map[string]int{
-			"orders orders-366d": 1, "tighter tighter": 1, once + " " + once: 1, "narrow narrow": 1,
-			"spent spent": 1, "spent credits": 1,
-		}},
-		expectation{`sluice_over_limit_total{rule!="tighter"} > 0`, []string{"rule", "limit"}, map[string]int{
-			"orders orders-366d": 3, once + " " + once: 4, "narrow narrow": 1,
-			"spent spent": 4, "spent credits": 1,
-		}},
-		expectation{`sluice_redis_refunds_total`, nil, map[string]int{"": 1}},
-		expectation{
-			`sluice_redis_breaker_workers`,
-			[]string{"state"},
-			map[string]int{"closed": 1, "half_open": 0, "open": 0},
-		},
-		expectation{`sluice_redis_checks_total > bool 10`, nil, map[string]int{"": 1}},
-		expectation{
-			`sluice_redis_checks_total - on() sluice_redis_round_trip_microseconds_count`, nil,
-			map[string]int{"": 0},
-		},
-		expectation{`sluice_deny_cache_hits_total >= bool 3`, nil, map[string]int{"": 1}}, // of "once"
-		expectation{`sum(sluice_redis_errors_total)`, nil, map[string]int{"": 0}},
-		expectation{`sluice_config_generation`, nil, map[string]int{"": 3}}, // one for each listener
-		expectation{`time() - sluice_config_load_timestamp_seconds < bool 600`, nil, map[string]int{"": 1}},
-	)
-}
-
-// step is requests by one user, and how many of them are admitted, and rejected.
-type step struct {
-	path         string
-	ok, rejected int
-}
-
-func (s *scene) ask(t *testing.T, steps []step) {
+// play runs a command of testdata/view.txt.
+func (s *scene) play(t *testing.T, d *datadriven.TestData) (out string) {
 	t.Helper()
-	for _, step := range steps {
-		got := map[int]int{}
-		for range step.ok + step.rejected {
-			got[s.client.get(s.URL+step.path, "x-user", "u")]++
+	lines := strings.Split(d.Input, "\n")
+	switch d.Cmd {
+	case "metric":
+		s.await(t, d.Expected, lines...)
+		return d.Expected
+	case "ask":
+		for _, line := range lines {
+			count, path, _ := strings.Cut(line, "x ")
+			n, err := strconv.Atoi(count)
+			testenv.OK(t, err)
+			got := map[int]int{}
+			for range n {
+				got[s.client.get(s.URL+path, "x-user", "u")]++
+			}
+			out += fmt.Sprintln(got)
 		}
-		if got[http.StatusOK] != step.ok || got[http.StatusTooManyRequests] != step.rejected {
-			t.Fatalf("%s: answers %v, want %d of 200 and %d of 429", step.path, got, step.ok, step.rejected)
+	case "redis":
+		for _, line := range lines {
+			var words []any
+			for _, word := range strings.Fields(line) {
+				words = append(words, word)
+			}
+			reply, err := s.redis.Client().Do(t.Context(), words...).Result()
+			testenv.OK(t, err)
+			out += fmt.Sprintln(reply)
 		}
+		time.Sleep(time.Second)
 	}
-}
-
-// leases spends units of a lease. Every unit that was taken has been spent, or is
-// given back in time.
-func (s *scene) leases(t *testing.T) {
-	s.ask(t, []step{{"/hot", 40, 0}})
-	s.await(
-		t,
-		expectation{`sluice_rule_requests_total{rule="hot"} > 0`, []string{"outcome"}, map[string]int{"allowed": 40}},
-		expectation{
-			`sluice_lease_units_total{event=~"taken|spent"} >= bool 20`,
-			[]string{"event"},
-			map[string]int{"taken": 1, "spent": 1},
-		},
-		expectation{
-			`sum(sluice_lease_units_total{event="taken"}) - sum(sluice_lease_units_total{event!="taken"})`, nil,
-			map[string]int{"": 0},
-		},
-	)
-}
-
-// overrides sets one of each kind, and an invalid one; then the client earns a block.
-func (s *scene) overrides(t *testing.T) {
-	client := s.redis.Client()
-	for _, o := range []struct {
-		value        string
-		ok, rejected int
-	}{{"free", 3, 0}, {"x2", 2, 0}, {"nonsense", 0, 1}, {"", 0, 1}, {"", 0, 3}, {"block", 0, 1}} {
-		var err error
-		if o.value == "" {
-			err = client.Del(context.Background(), "rl:{watched|u}:override").Err()
-		} else {
-			err = client.Set(context.Background(), "rl:{watched|u}:override", o.value, 0).Err()
-		}
-		testenv.OK(t, err)
-		time.Sleep(time.Second) // by then it is in force
-		s.ask(t, []step{{"/watched", o.ok, o.rejected}})
-	}
-	s.await(
-		t,
-		expectation{
-			`sluice_overrides_checks_total`,
-			[]string{"event"},
-			map[string]int{"free": 3, "factor": 2, "ignored": 1, "block": 1},
-		},
-		expectation{`sluice_penalty_blocks_total`, nil, map[string]int{"": 1}},
-		expectation{
-			`sluice_rule_requests_total{rule="watched"} > 0`,
-			[]string{"outcome"},
-			map[string]int{"allowed": 5, "limited": 2, "blocked": 4},
-		},
-	)
-}
-
-// settlements are of three logins that succeed, one after the other.
-func (s *scene) settlements(t *testing.T) {
-	for n := range 3 {
-		s.ask(t, []step{{"/login", 1, 0}})
-		s.await(t, expectation{`sluice_redis_settlements_total`, []string{"event"}, map[string]int{"sent": n + 1, "lost": 0}})
-	}
+	return out
 }
 
 // queue holds two requests, of which the client of one leaves before its turn.
 func (s *scene) queue(t *testing.T) {
-	const held, expired, waiting = "sluice_queue_held_total", "sluice_queue_expired_total", "sluice_queue_waiting_requests"
-	expect := func(wantHeld, wantExpired, wantWaiting int) {
+	expect := func(heldExpiredWaiting string) {
 		t.Helper()
-		s.await(
-			t,
-			expectation{held, nil, map[string]int{"": wantHeld}},
-			expectation{expired, nil, map[string]int{"": wantExpired}},
-			expectation{waiting, nil, map[string]int{"": wantWaiting}},
-		)
+		s.await(t, heldExpiredWaiting, "sum(sluice_queue_held_total)", "sum(sluice_queue_expired_total)",
+			"sum(sluice_queue_waiting_requests)")
 	}
-	s.ask(t, []step{{"/queue", 1, 0}})
+	testenv.Same(t, "status of the first", s.client.get(s.URL+"/queue"), http.StatusOK)
 	ends := make(chan error)
 	send := func(ctx context.Context) {
 		status, err := s.client.send(ctx, s.URL+"/queue")
@@ -254,15 +154,15 @@ func (s *scene) queue(t *testing.T) {
 	leaving, leave := context.WithCancel(context.Background())
 	defer leave()
 	go send(leaving)
-	expect(1, 0, 1)
+	expect("1\n0\n1\n")
 	leave()
 	if err := <-ends; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that left: %v", err)
 	}
 	go send(context.Background())
-	expect(2, 1, 1)
+	expect("2\n1\n1\n")
 	if err := <-ends; err != nil {
 		t.Errorf("the one that stayed: %v", err)
 	}
-	expect(2, 1, 0)
+	expect("2\n1\n0\n")
 }

@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,38 +79,30 @@ type scene struct {
 	client     *client
 }
 
-// await waits until each expression has the values wanted, by the values of its
-// labels. Those that are zero need not be named.
-func (s *scene) await(t *testing.T, expectations ...expectation) {
+// await waits until expressions have the values wanted, a line each, after those of its labels.
+func (s *scene) await(t *testing.T, want string, exprs ...string) {
 	t.Helper()
 	testenv.Wait(t, promtest.Limit, func() error {
-		var wrong []string
-		for _, e := range expectations {
-			got, err := s.prometheus.Values(e.expr, e.labels...)
+		var got string
+		for _, expr := range exprs {
+			found, err := s.prometheus.Query(expr)
 			if err != nil {
 				return err
 			}
-			for key, value := range got {
-				if value != e.want[key] {
-					wrong = append(wrong, fmt.Sprintf("%s{%s} is %d, want %d", e.expr, key, value, e.want[key]))
+			var lines []string
+			for _, series := range found {
+				line := ""
+				for _, label := range slices.Sorted(maps.Keys(series.Metric)) {
+					line += series.Metric[label] + " "
 				}
+				lines = append(lines, fmt.Sprintf("%s%v\n", line, series.Value.Value))
 			}
-			for key, value := range e.want {
-				if _, ok := got[key]; !ok {
-					wrong = append(wrong, fmt.Sprintf("%s{%s} is not there, want %d", e.expr, key, value))
-				}
-			}
+			slices.Sort(lines)
+			got += strings.Join(lines, "")
 		}
-		if len(wrong) > 0 {
-			return fmt.Errorf("%s", strings.Join(wrong, "\n"))
+		if got != want {
+			return fmt.Errorf("%s is\n%swant\n%s", strings.Join(exprs, ", "), got, want)
 		}
 		return nil
 	})
-}
-
-// expectation is the wanted value of an expression.
-type expectation struct {
-	expr   string
-	labels []string
-	want   map[string]int
 }

@@ -136,11 +136,11 @@ race: build tools ## run the tests with the race detector that "make test" runs 
 	$(go_test) -race $(without_envoy)
 
 # RELAY=1 puts a relay into every direct way to Redis. Left out are the tests of a limiter that logs
-# in to Redis itself, which behind a relay it does not. So are the upgrade of
-# bridges, of which a relay has none, what the first line of a log says of a direct Redis, and what doctor
-# finds of one (behind a relay it looks at the relay: TestDoctorOfMatcher).
+# in to Redis itself, which behind a relay it does not. So are the upgrade of bridges, of which a relay has
+# none, what the first line of a log and metrics say of a direct Redis, and what doctor finds of one (behind
+# a relay it looks at the relay: TestDoctorOfMatcher).
 export RELAY
-relay_skips = ^Test(DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|DoctorOfEnvoy|DoctorOfWrongPort)$$|^TestPlain$$/^/^(password-from|wrong-password|turn-it-off)|^TestSupportPage$$/^one_Redis,_with_a_password$$
+relay_skips = ^Test(DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|DoctorOfEnvoy|DoctorOfWrongPort|OperatorsView|RedisHealth|ReloadIsCounted)$$|^TestPlain$$/^/^(password-from|wrong-password|turn-it-off)|^TestSupportPage$$/^one_Redis,_with_a_password$$
 
 .PHONY: upstreams
 upstreams: build tools ## compare what Flask, Django, FastAPI, Express and Go read of a request with what Sluice does
@@ -149,7 +149,7 @@ upstreams: build tools ## compare what Flask, Django, FastAPI, Express and Go re
 
 .PHONY: e2e
 e2e: build tools ## test on real Envoy and Redis only (ENVOY_VERSION=1.36.4: on that Envoy, RELAY=1: through a relay)
-	$(go_test) -parallel 4 $(if $(RELAY),-skip '$(relay_skips)' -count 1 ./e2e,./e2e/...)
+	$(go_test) -parallel 5 $(if $(RELAY),-skip '$(relay_skips)' -count 1) ./e2e
 
 # SOAK is how long "make soak" goes on.
 export SOAK ?= 10m

@@ -4,6 +4,7 @@
 //
 // What a client sees of requests one after the other, at once or held by the upstream is a scenario, text
 // in internal/scenario. All of them share two Envoys, with a listener and a prefix in Redis for each, as
-// starting one takes a second. So do the tests in Go of TestPlain. The others are about what only a process
-// of its own shows: faults, reloads, crowds, clients that leave, TLS, users of Redis, upgrades.
+// starting one takes a second. So do the tests in Go of TestPlain, some with a Redis of their own to harm. The
+// others are about what only a process of its own shows: reloads, crowds, clusters, upgrades, and in
+// observe*_test.go what a real Prometheus shows operators, with the rules and the dashboard of deploy/.
 package e2e

@@ -34,7 +34,7 @@ var (
 )
 
 var plainTests = []plain{
-	absentPasswordVariable, bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect,
+	absentPasswordVariable, accessLog, bodies, burstWaits, foreignKeys, headersOnAnswersOfEnvoy, internalRedirect,
 	leasedUnitsBeforeRejections, leaversGiveTheirPlacesBack, longValues, manyNetworks, manyStreams,
 	routeIsNotChosenAnew, routeName, settledOnce, settleLeavers, settlementsByResponse, shippedListener,
 	slotsAreGivenBack, trustedHeaders,

@@ -1,7 +1,6 @@
-package observe
+package e2e
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,32 +18,25 @@ func TestRedisHealth(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-random")
 	client := server.Client()
-	used, err := strconv.Atoi(client.InfoMap(t.Context(), "memory").Item("Memory", "used_memory"))
+	used, err := strconv.Atoi(client.InfoMap(ctx, "memory").Item("Memory", "used_memory"))
 	testenv.OK(t, err)
 	const room = 2 << 20
-	testenv.OK(t, client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(used+room)).Err())
-	e := envoytest.Start(t, envoytest.Options{
-		Workers: 2,
-		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
-			{"name": "r", "overrides": true, "limits": [{` + ever + `, "limit": 1000000}]}]}`,
-		Redis: []string{server.Addr}, Upstream: envoytest.NewUpstream(t, nil).Addr,
-	})
-	s := &scene{Envoy: e, redis: server, client: newClient(t)}
-	s.prometheus = promtest.Start(t, strings.TrimPrefix(e.Admin, "http://"))
-	load, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); s.client.load(load, e.URL+"/") }()
-	defer func() { stop(); <-ended }()
+	testenv.OK(t, client.ConfigSet(ctx, "maxmemory", strconv.Itoa(used+room)).Err())
+	s := &scene{setting: start(t, `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
+		{"name": "r", "overrides": true, "limits": [{`+ever+`, "limit": 1000000}]}]}`,
+		envoytest.Options{Redis: []string{server.Addr}})}
+	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
+	startLoad(t, 1, s.URL)
 	s.until(t, `sluice_redis_evicted_keys_total{redis="redis"} == 0`)
 	s.until(t, fmt.Sprintf(`sluice_redis_memory_bytes{redis="redis",kind="max"} == %d`, used+room))
 	for n := range 4 * room / (16 << 10) {
-		testenv.OK(t, client.Set(t.Context(), fmt.Sprint("other:", n), strings.Repeat("x", 16<<10), 0).Err())
+		testenv.OK(t, client.Set(ctx, fmt.Sprint("other:", n), strings.Repeat("x", 16<<10), 0).Err())
 	}
 	s.prometheus.ExpectAlert("SluiceRedisEvicts")
 	s.prometheus.ExpectAlert("SluiceRedisMemory")
 	s.until(t, `sluice_redis_memory_bytes{kind="used"} > 1e6`)
 	s.until(t, `sluice_redis_keys{redis="redis"} > 10`)
-	evicted, err := strconv.Atoi(client.InfoMap(t.Context(), "stats").Item("Stats", "evicted_keys"))
+	evicted, err := strconv.Atoi(client.InfoMap(ctx, "stats").Item("Stats", "evicted_keys"))
 	testenv.OK(t, err)
 	s.await(t, fmt.Sprintf("redis %d\n", evicted), `sum by (redis) (sluice_redis_evicted_keys_total)`)
 	for _, want := range []string{`redis "redis" has evicted `, `redis "redis" uses `} {

@@ -1,10 +1,10 @@
-package observe
+package e2e
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -38,7 +36,7 @@ var logLine = regexp.MustCompile(`\[info\]\[wasm\].* wasm log(?: sluice)+: \{"ev
 // is documented, and in none of them an identity that is to be hashed.
 func (s *scene) log(t *testing.T) {
 	requests := 0
-	for _, n := range s.client.answers {
+	for _, n := range s.answers {
 		requests += n
 	}
 	events := 0
@@ -69,64 +67,56 @@ func (s *scene) log(t *testing.T) {
 	}
 }
 
-// TestAccessLog loads the document's access log, and its filter, into Envoy.
-func TestAccessLog(t *testing.T) {
-	t.Parallel()
-	yaml := blocks(t, "yaml")
-	logFormat, filter := yaml[0], yaml[1]
-	path := filepath.Join(t.TempDir(), "access.log")
-	logger := func(path, filter string) string {
-		return "- name: envoy.access_loggers.file\n" + filter + `  typed_config:
-    "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
-    path: ` + path + "\n" + regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(logFormat), "    ") + "\n"
-	}
-	indented := regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(filter), "  ") + "\n"
-	loggers := logger(path, "") + logger(path+".rejected", indented)
-	e := envoytest.Start(t, envoytest.Options{
-		Plugin: `{"redis": {"cluster": "redis", "timeout": "10s"}, "rules": [
+// accessLog: the document's access log, and its filter.
+var accessLog = func() plain {
+	var path string
+	return plain{
+		name: "access log",
+		config: `{"rules": [
 			{"name": "health", "match": {"path": "/healthz"}, "exempt": true},
 			{"name": "per-key", "key": [{"header": "x-api-key"}], "limits": [{` + ever + `, "limit": 5}]}]}`,
-		Redis:    []string{redistest.Start(t).Addr},
-		Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit: func(c *envoyconf.Config) {
-			c.Set(envoyconf.ConnectionManager+"/access_log", c.Fragment(loggers))
+		edit: func(t *testing.T, c *envoyconf.Config, _ string) {
+			path = filepath.Join(t.TempDir(), "access.log")
+			yaml := blocks(t, "yaml")
+			indent := func(text, by string) string {
+				return regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(text), by) + "\n"
+			}
+			logger := func(path, filter string) any {
+				return c.Fragment("name: envoy.access_loggers.file\n" + filter + `typed_config:
+  "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+  path: ` + path + "\n" + indent(yaml[0], "  "))
+			}
+			c.Set(envoyconf.ConnectionManager+"/access_log",
+				[]any{logger(path, ""), logger(path+".rejected", indent(yaml[1], ""))})
 		},
-	})
-	client := newClient(t)
-	for range 6 {
-		client.get(e.URL+"/api/orders", "x-api-key", "alice")
+		play: func(t *testing.T, s *setting) {
+			for range 6 {
+				get(t, s.URL+"/api/orders", "x-api-key: alice")
+			}
+			get(t, s.URL+"/healthz")
+			const rejected = "/api/orders 429 limited:per-key limited:per-key\n"
+			for path, want := range map[string]string{
+				path: strings.Repeat("/api/orders 200 allowed via_upstream\n", 5) + rejected +
+					"/healthz 200 exempt:health via_upstream\n",
+				path + ".rejected": rejected,
+			} {
+				testenv.Wait(t, patience, func() error {
+					text, err := os.ReadFile(path)
+					got := ""
+					for line := range strings.Lines(string(text)) {
+						var entry struct {
+							Path, Sluice, Details string
+							Status                int
+						}
+						err = errors.Join(err, json.Unmarshal([]byte(line), &entry))
+						got += fmt.Sprintln(entry.Path, entry.Status, entry.Sluice, entry.Details)
+					}
+					if err == nil && got != want {
+						err = fmt.Errorf("%s has\n%swant\n%s", path, got, want)
+					}
+					return err
+				})
+			}
+		},
 	}
-	client.get(e.URL + "/healthz")
-	want := strings.Repeat("/api/orders 200 allowed via_upstream\n",
-		5) + "/api/orders 429 limited:per-key limited:per-key\n/healthz 200 exempt:health via_upstream\n"
-	expectLog(t, path, want)
-	expectLog(t, path+".rejected", "/api/orders 429 limited:per-key limited:per-key\n")
-}
-
-// expectLog waits for an access log to be as wanted: path, status, outcome and
-// response code details of each request.
-func expectLog(t *testing.T, path, want string) {
-	t.Helper()
-	testenv.Wait(t, promtest.Limit, func() error {
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		var got strings.Builder
-		for lines := bufio.NewScanner(file); lines.Scan(); {
-			var entry struct {
-				Path, Sluice, Details string
-				Status                int
-			}
-			if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
-				return fmt.Errorf("%s: %w", lines.Text(), err)
-			}
-			fmt.Fprintln(&got, entry.Path, entry.Status, entry.Sluice, entry.Details)
-		}
-		if got.String() != want {
-			return fmt.Errorf("%s has\n%swant\n%s", path, got.String(), want)
-		}
-		return nil
-	})
-}
+}()

@@ -1,4 +1,4 @@
-package observe
+package e2e
 
 import (
 	"testing"

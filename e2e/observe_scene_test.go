@@ -1,4 +1,4 @@
-package observe
+package e2e
 
 import (
 	"fmt"
@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/promtest"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -70,13 +68,34 @@ func deciding() string {
 				"limits": [{` + ever + `, "limit": 2}]}]}`
 }
 
-// scene is a Redis, an Envoy and a Prometheus.
+// scene is a Redis, an Envoy and a Prometheus, and what clients have seen.
 type scene struct {
-	*envoytest.Envoy
+	*setting
 
-	redis      *redistest.Server
 	prometheus *promtest.Prometheus
-	client     *client
+	answers    tally
+}
+
+// count adds what clients have seen.
+func (s *scene) count(answers tally) {
+	for status, n := range answers {
+		s.answers[status] += n
+	}
+}
+
+// until waits for an expression to have a value.
+func (s *scene) until(t *testing.T, expr string) {
+	t.Helper()
+	testenv.Wait(t, promtest.Limit, func() error { return s.has(expr) })
+}
+
+// has is an error if an expression has no value.
+func (s *scene) has(expr string) error {
+	found, err := s.prometheus.Query(expr)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: no value", expr)
+	}
+	return err
 }
 
 // await waits until expressions have the values wanted, a line each, after those of its labels.

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/sluiceproxy/sluice/internal/envoytest"
+	"github.com/sluiceproxy/sluice/internal/promtest"
+	"github.com/sluiceproxy/sluice/internal/testenv"
+)
+
+// chatTime is how long a request to /chat takes.
+const chatTime = 2 * time.Second
+
+// hammer is a user whose name must not get into the log.
+const hammer = "hammer-of-the-gods"
+
+// TestOperatorsView drives traffic that has every outcome and meets every fault,
+// and finds all of it in Prometheus.
+func TestOperatorsView(t *testing.T) {
+	t.Parallel()
+	s := &scene{answers: tally{}}
+	s.setting = start(t, allowing, envoytest.Options{Beside: map[string]string{"deny": denying, "local": deciding()}})
+	s.upstream.Handle(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/chat" {
+			time.Sleep(chatTime)
+		}
+	}))
+	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
+	datadriven.RunTest(t, "testdata/view.txt", s.play)
+	t.Run("queue", s.queue)
+
+	// Redis fails in every way while a client sends requests to all listeners.
+	urls, sent := []string{s.URL + "/bucket", s.URL + "/api", s.Beside["deny"], s.Beside["local"] + "/own"}, 0
+	client := startVarying(t, 1, func(int, reply) string {
+		sent++
+		return urls[sent%len(urls)]
+	}, "x-user: ann")
+	testenv.OK(t, s.client.ConfigSet(ctx, "maxmemory", "1").Err()) // Redis is full, and answers with errors
+	s.until(t, `sluice_redis_errors_total{cause="error_reply"} > 50`)
+	testenv.OK(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
+	s.until(t, `sluice_redis_breaker_workers{state="open"} == 0`)
+	for range 20 { // Redis is slow, and more requests wait than may
+		s.redis.Signal(syscall.SIGSTOP)
+		s.count(burst(t, 8, 8, []string{s.Beside["deny"]}, "x-user: u"))
+		s.redis.Signal(syscall.SIGCONT)
+	}
+	s.until(t, `sluice_redis_errors_total{cause="overload"} > 0`)
+	for n := range 15 { // Redis closes its connections
+		testenv.OK(t, s.client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err())
+		s.until(t, fmt.Sprintf("sluice_redis_reconnects_total > %d", n))
+	}
+	chats := startLoad(t, 15, s.URL+"/chat")
+	testenv.Wait(t, promtest.Limit, func() error { // Redis loses the slots of what is in flight, again and again
+		testenv.OK(t, s.client.Del(ctx, "rl:{chat|}:concurrency").Err()) // a renewal may bring them back
+		return s.has(`sluice_slots_expired_total > 10`)
+	})
+	s.count(chats.stop())
+	// Redis is down. The embedded store decides for one of the listeners, and forgets an identity.
+	s.redis.Kill()
+	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
+	// Which identities share a slot is a secret of the store: of 300 that fill half a
+	// slot each, two meet in one of 4,096 but once in 50,000 runs.
+	for user := range 300 {
+		s.count(burst(t, 40, 8, []string{s.Beside["local"] + "/log"}, fmt.Sprint("x-user: user-", user)))
+	}
+	s.until(t, `sluice_local_evictions_total > 0`)
+	s.prometheus.ExpectAlert("SluiceRedisDown")
+	s.redis.Restart()
+	s.until(t, `sum(sluice_redis_breaker_workers{state!="closed"}) == 0`)
+	hammered := tally{}
+	testenv.Wait(t, patience, func() error { // none is rejected before Redis decides again
+		hammered[get(t, s.URL+"/secret", "x-user: "+hammer).status]++
+		return atLeast(hammered[http.StatusTooManyRequests], 400, "rejections")
+	})
+	s.count(hammered)
+	s.count(client.stop())
+
+	t.Run("sums", s.sums)
+	t.Run("alerts", s.alerts)
+	t.Run("dashboard", func(t *testing.T) { s.prometheus.ExpectDashboard(t) })
+	t.Run("documented", s.documented)
+	t.Run("log", s.log)
+}
+
+// play runs a command of testdata/view.txt.
+func (s *scene) play(t *testing.T, d *datadriven.TestData) (out string) {
+	t.Helper()
+	lines := strings.Split(d.Input, "\n")
+	switch d.Cmd {
+	case "metric":
+		s.await(t, d.Expected, lines...)
+		return d.Expected
+	case "ask":
+		for _, line := range lines {
+			count, path, _ := strings.Cut(line, "x ")
+			n, err := strconv.Atoi(count)
+			testenv.OK(t, err)
+			got := tally{}
+			for range n {
+				got[get(t, s.URL+path, "x-user: u").status]++
+			}
+			s.count(got)
+			out += fmt.Sprintln(got)
+		}
+	case "redis":
+		for _, line := range lines {
+			var words []any
+			for _, word := range strings.Fields(line) {
+				words = append(words, word)
+			}
+			reply, err := s.client.Do(ctx, words...).Result()
+			testenv.OK(t, err)
+			out += fmt.Sprintln(reply)
+		}
+		time.Sleep(time.Second)
+	}
+	return out
+}
+
+// queue holds two requests, of which the client of one leaves before its turn.
+func (s *scene) queue(t *testing.T) {
+	expect := func(heldExpiredWaiting string) {
+		t.Helper()
+		s.await(t, heldExpiredWaiting, "sum(sluice_queue_held_total)", "sum(sluice_queue_expired_total)",
+			"sum(sluice_queue_waiting_requests)")
+	}
+	testenv.Same(t, "status of the first", get(t, s.URL+"/queue").status, http.StatusOK)
+	ends := make(chan error)
+	enqueue := func(ctx context.Context) {
+		_, err := send(ctx, shared, s.URL+"/queue")
+		ends <- err
+	}
+	leaving, leave := context.WithCancel(ctx)
+	defer leave()
+	go enqueue(leaving)
+	expect("1\n0\n1\n")
+	leave()
+	testenv.SameError(t, "of the one that left", <-ends, context.Canceled)
+	go enqueue(ctx)
+	expect("2\n1\n1\n")
+	testenv.SameError(t, "of the one that stayed", <-ends, nil)
+	expect("2\n1\n0\n")
+	s.count(tally{http.StatusOK: 2})
+}
+
+// sums compares what all clients saw, whatever the faults, with what was counted.
+func (s *scene) sums(t *testing.T) {
+	answers := s.answers
+	t.Logf("answers: %v", answers)
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		if answers[status] == 0 {
+			t.Errorf("no client saw %d", status)
+		}
+	}
+	const left = 1 // the request that left the queue had been admitted
+	s.await(
+		t,
+		fmt.Sprintf("%d\n%d\n%d\n0\n", answers[http.StatusTooManyRequests], answers[http.StatusServiceUnavailable],
+			answers[http.StatusOK]+left),
+		`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`,
+		`sum(sluice_requests_total{outcome="failed_deny"})`,
+		`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`,
+		`sum(sluice_redis_in_flight_requests)`,
+	)
+	outcomes := []string{
+		"allowed", "blocked", "exempt", "failed_allow", "failed_deny", "limited", "local_allowed", "local_limited",
+		"none", "over", "shadow_limited",
+	}
+	s.await(t, strings.Join(outcomes, " 1\n")+" 1\n", `sum by (outcome) (sluice_requests_total{outcome!="quota"}) > bool 0`)
+}

@@ -37,47 +37,27 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// oracle is a zone of package time.
-type oracle struct {
-	location *time.Location
-	days     map[int64]int64 // local midnights that were asked for, in seconds
-}
-
-// begin is the first second at which clocks show a day, or a later one. They are
-// looked at every quarter of an hour, and whenever they are changed.
-func (o *oracle) begin(day int64) int64 {
-	if second, known := o.days[day]; known {
-		return second
+// begin is the first second at which clocks show a day, or a later one. Where they are changed near it, they are looked
+// at every quarter of an hour, then every minute.
+func begin(location *time.Location, day int64) int64 {
+	shown := func(second int64) int64 {
+		_, offset := time.Unix(second, 0).In(location).Zone()
+		return second + int64(offset)
 	}
 	midnight := day * secondsOfDay
 	const most = 16 * 3600 // from UTC
-	at := time.Unix(midnight-most, 0).In(o.location)
-	_, changes := at.ZoneBounds()
-	second := midnight - offsetOf(at)
-	if !changes.IsZero() && changes.Unix() < midnight+most {
-		second = o.search(midnight, most)
+	second := midnight - most
+	_, changes := time.Unix(second, 0).In(location).ZoneBounds()
+	if changes.IsZero() || changes.Unix() >= midnight+most {
+		return midnight - (shown(second) - second)
 	}
-	o.days[day] = second
+	for shown(second) < midnight {
+		second += 900
+	}
+	for second -= 900; shown(second) < midnight; {
+		second += 60
+	}
 	return second
-}
-
-func (o *oracle) search(midnight, most int64) int64 {
-	for second := midnight - most; ; second += 900 {
-		at := time.Unix(second, 0).In(o.location)
-		begins, _ := at.ZoneBounds()
-		changed := !begins.IsZero() && begins.Unix() > second-900
-		if changed && begins.Unix()+offsetOf(begins) >= midnight {
-			return begins.Unix()
-		}
-		if second+offsetOf(at) >= midnight {
-			return second
-		}
-	}
-}
-
-func offsetOf(t time.Time) int64 {
-	_, offset := t.Zone()
-	return int64(offset)
 }
 
 // dayOf is the number of a date. Dates are normalized, as package time does.
@@ -105,11 +85,11 @@ func first(c *config.Calendar, at time.Time, n int) int64 {
 
 // around is the answer of the oracle: of all windows near a time those that have a
 // length, and of those the three around it.
-func (o *oracle) around(c *config.Calendar, second int64) (b algo.Bounds) {
-	at := time.Unix(second, 0).In(o.location)
+func around(location *time.Location, c *config.Calendar, second int64) (b algo.Bounds) {
+	at := time.Unix(second, 0).In(location)
 	var begins []int64
 	for n := -4; n <= 5; n++ {
-		if s := o.begin(first(c, at, n)); len(begins) == 0 || s > begins[len(begins)-1] {
+		if s := begin(location, first(c, at, n)); len(begins) == 0 || s > begins[len(begins)-1] {
 			begins = append(begins, s)
 		}
 	}
@@ -124,89 +104,74 @@ func (o *oracle) around(c *config.Calendar, second int64) (b algo.Bounds) {
 }
 
 // calendars are windows of each kind, with the starts that are hard.
-func calendars(zone string) []config.Calendar {
-	return []config.Calendar{
-		{Period: config.Day, Zone: zone},
-		{Period: config.Week, Zone: zone, Weekday: time.Monday},
-		{Period: config.Week, Zone: zone, Weekday: time.Sunday},
-		{Period: config.Week, Zone: zone, Weekday: time.Saturday},
-		{Period: config.Month, Zone: zone, Day: 1},
-		{Period: config.Month, Zone: zone, Day: 29},
-		{Period: config.Month, Zone: zone, Day: 30},
-		{Period: config.Month, Zone: zone, Day: 31},
-		{Period: config.Year, Zone: zone, Month: 1, Day: 1},
-		{Period: config.Year, Zone: zone, Month: 2, Day: 29},
-		{Period: config.Year, Zone: zone, Month: 3, Day: 31},
-	}
-}
-
-// zoneNames are the names of all zones, in order.
-func zoneNames() []string {
-	var names []string
-	walk(func(name []byte, _ uint64) bool {
-		names = append(names, string(name))
-		return true
-	})
-	return names
+var calendars = []config.Calendar{
+	{Period: config.Day},
+	{Period: config.Week, Weekday: time.Monday},
+	{Period: config.Week, Weekday: time.Sunday},
+	{Period: config.Week, Weekday: time.Saturday},
+	{Period: config.Month, Day: 1},
+	{Period: config.Month, Day: 29},
+	{Period: config.Month, Day: 30},
+	{Period: config.Month, Day: 31},
+	{Period: config.Year, Month: 1, Day: 1},
+	{Period: config.Year, Month: 2, Day: 29},
+	{Period: config.Year, Month: 3, Day: 31},
 }
 
 // Every midnight of every zone, and windows of each kind around the days on which
 // clocks change and around any other times, agree with package time.
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	for i, name := range zoneNames() {
-		if i%testenv.Stride() != 0 {
+	i := 0
+	for id := range walk {
+		if i++; i%testenv.Stride() != 0 {
 			continue
 		}
+		name, random := string(id), rand.New(rand.NewPCG(uint64(i), 1))
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			location, err := time.LoadLocation(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := &oracle{location, map[int64]int64{}}
+			testenv.OK(t, err)
+			show := func(second int64) string { return time.Unix(second, 0).In(location).String() }
 			zone, _ := Find(name)
+			firstDay, lastDay := dayOf(firstYear, 1, 1), dayOf(lastYear, 12, 31)
 			var hard []int64 // midnights next to a change
-			for day := dayOf(firstYear, 1, 1); day < dayOf(lastYear+1, 1, 1); day++ {
-				want := o.begin(day)
+			next := begin(location, firstDay)
+			for day := firstDay; day <= lastDay; day++ {
+				want := next
 				if got := zone.since(day * secondsOfDay); got != want {
-					t.Fatalf("day %d begins at %s, want %s", day, show(got, location), show(want, location))
+					t.Fatalf("day %d begins at %s, want %s", day, show(got), show(want))
 				}
-				if want+offsetOf(time.Unix(want, 0).In(location)) != day*secondsOfDay || o.begin(day+1)-want != secondsOfDay {
+				next = begin(location, day+1)
+				if hour, minute, second := time.Unix(want, 0).In(location).Clock(); next-want != secondsOfDay ||
+					hour+minute+second > 0 {
 					hard = append(hard, want, want+secondsOfDay)
 				}
 			}
-			random := rand.New(rand.NewPCG(uint64(i), 1))
-			for n, c := range calendars(name) {
+			for n, c := range calendars {
+				c.Zone = name
 				w, ok := New(&c)
 				if !ok {
 					t.Fatal("no windows")
 				}
+				var seconds []int64
 				for range 20 {
-					day := dayOf(firstYear, 1, 1) + random.Int64N(dayOf(lastYear+1, 1, 1)-dayOf(firstYear, 1, 1))
-					checkAround(t, w, o, day*secondsOfDay+random.Int64N(secondsOfDay))
+					seconds = append(seconds, (firstDay+random.Int64N(lastDay-firstDay))*secondsOfDay+random.Int64N(secondsOfDay))
 				}
-				for k := n; k < len(hard); k += 11 { // all of them over all calendars
-					for _, after := range []int64{-1, 0, 1800, 3600} {
-						checkAround(t, w, o, hard[k]+after)
+				for k := n; k < len(hard); k += len(calendars) { // all of them over all calendars
+					seconds = append(seconds, hard[k]-1, hard[k], hard[k]+1800, hard[k]+3600)
+				}
+				for _, second := range seconds {
+					got, want := w.Around(second*1e6+999_999), around(location, &w.limit, second)
+					for i := range got {
+						if got[i] != want[i] {
+							t.Errorf("%+v around %s: bound %d is %s, want %s",
+								w.limit, show(second), i, show(got[i]/1e6), show(want[i]/1e6))
+						}
 					}
 				}
 			}
 		})
-	}
-}
-
-func show(second int64, in *time.Location) string { return time.Unix(second, 0).In(in).String() }
-
-func checkAround(t *testing.T, w *Windows, o *oracle, second int64) {
-	t.Helper()
-	got, want := w.Around(second*1e6+999_999), o.around(&w.limit, second)
-	if got == want {
-		return
-	}
-	t.Errorf("%+v around %s:", w.limit, show(second, o.location))
-	for i := range got {
-		t.Errorf("  %s, want %s", show(got[i]/1e6, o.location), show(want[i]/1e6, o.location))
 	}
 }
 
@@ -233,9 +198,11 @@ func TestRelease(t *testing.T) {
 	if err != nil || !strings.Contains(string(docs), "tzdata "+Release()+" ") {
 		t.Errorf("docs/configuration.md does not name tzdata %s: %v", Release(), err)
 	}
-	if got := zoneNames(); len(got) != len(names) {
-		t.Errorf("%d names, want %d", len(got), len(names))
+	known := 0
+	for range walk {
+		known++
 	}
+	testenv.Same(t, "the number of names", known, len(names))
 	for _, name := range names {
 		if !Known(name) {
 			t.Errorf("%s is not known", name)

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -17,52 +16,51 @@ const overdueRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"},
 	 "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]},
 	{"name": "shadow", "mode": "shadow", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}]}]}`
 
-// begin begins a crowd of which the worker keeps no request back.
-func (b *burst) begin() {
-	b.on = true
-	b.number++
+// newCrowd is a world in a crowd of which the worker keeps no request back.
+func newCrowd(t *testing.T, text string, arguments ...any) *world {
+	t.Helper()
+	w := newWorld(t, 1, text, arguments...)
+	w.stores.burst.on = true
+	w.stores.burst.number++
+	return w
 }
 
-// burstWorld is a world with a crowd.
-type burstWorld struct{ *world }
-
-func newBurstWorld(t *testing.T, mode string) burstWorld {
-	w := newWorld(t, 1, strings.Replace(overdueRules, "%s", mode, 1))
-	w.stores.burst.begin()
-	return burstWorld{w}
-}
-
-// hear has Redis say something of a user's identities to another request of this cost.
-func (w burstWorld) hear(cost string, r redis.Reply) {
-	q := w.begin(headers{"x-user": "u", "x-cost": cost})
-	for i := range q.Checks {
-		w.stores.burst.hear(&q.Checks[i], &r, false, w.now.SteadyMicros)
-	}
-}
-
-// arriveNow is a request that is kept back from now on.
-func (w burstWorld) arriveNow(cost string) *Question {
-	q := w.begin(headers{"x-user": "u", "x-cost": cost})
+// keptBack is a request that is kept back from now on.
+func (w *world) keptBack(h headers) *Question {
+	q := w.begin(h)
 	q.arrivedMicros = w.now.SteadyMicros
 	return q
 }
 
-// end concludes a request whose time is over.
-func (w burstWorld) end(q *Question) Verdict {
+// hears has Redis say something to another request: a reply for each of its first checks.
+func (w *world) hears(h headers, replies ...redis.Reply) {
+	q := w.begin(h)
+	for i := range replies {
+		w.stores.burst.hear(&q.Checks[i], &replies[i], false, w.now.SteadyMicros)
+	}
+}
+
+// overdue concludes a request whose time is over.
+func (w *world) overdue(q *Question) Verdict {
 	q.kept.overdue = true
 	q.giveUp()
 	return w.stores.Conclude(q, w.now)
 }
 
-// says returns a fixed window's answer to a cost.
-func says(allowed bool, remaining, retryMicros int64) redis.Reply {
-	return redis.Reply{
-		Ruling: algo.Ruling{AtMicros: 1, Allowed: allowed, By: algo.ByLimits},
-		Decisions: []algo.Decision{{
-			Allowed: allowed, Remaining: remaining, ResetAfterMicros: 5e6,
-			RetryAfterMicros: retryMicros,
-		}},
+// says returns a fixed window's answer: it rejects if there is something to wait for.
+func says(remaining, retryMicros int64) algo.Decision {
+	return algo.Decision{
+		Allowed: retryMicros == 0, Remaining: remaining, ResetAfterMicros: 5e6, RetryAfterMicros: retryMicros,
 	}
+}
+
+// replied is a reply of the limits' decisions.
+func replied(decisions ...algo.Decision) redis.Reply {
+	r := redis.Reply{Ruling: algo.Ruling{AtMicros: 1, Allowed: true, By: algo.ByLimits}, Decisions: decisions}
+	for i := range decisions {
+		r.Allowed = r.Allowed && decisions[i].Allowed
+	}
+	return r
 }
 
 // What Redis has said of an identity since a request of it came says whether the failure mode
@@ -73,7 +71,7 @@ func TestOverdue(t *testing.T) {
 	block := redis.Reply{Ruling: algo.Ruling{By: algo.ByPenalty, LeftMicros: 1e6}}
 	forever := redis.Reply{Ruling: algo.Ruling{By: algo.ByBlock, LeftMicros: algo.Never}}
 	free := redis.Reply{Ruling: algo.Ruling{By: algo.ByFree, Allowed: true}}
-	earned := says(false, 0, 5e6)
+	earned := replied(says(0, 5e6))
 	earned.EarnedMicros = 1e6
 	for _, tc := range []struct {
 		name       string
@@ -83,15 +81,15 @@ func TestOverdue(t *testing.T) {
 		want       answer.Outcome
 		retry      int64 // after so many us
 	}{
-		{name: "rejected", said: says(false, 0, 5e6), want: limited, retry: 5e6},
-		{name: "rejected, a moment ago", said: says(false, 0, 5e6), passes: 1000, want: limited, retry: 5e6 - 1000},
-		{name: "rejected, the wait is over", said: says(false, 0, 100), passes: 1000, want: limited, retry: 1},
-		{name: "rejected at a higher cost", said: says(false, 3, 5e6), cost: "4", asks: "3", want: allow},
-		{name: "rejected at a lower cost", said: says(false, 3, 100), cost: "4", asks: "5", want: limited, retry: 100},
-		{name: "more than there is", said: says(false, 3, 100), cost: "4", asks: "50", want: limited, retry: algo.Never},
-		{name: "admitted", said: says(true, 3, 0), asks: "3", want: allow},
-		{name: "admitted, with too little left", said: says(true, 3, 0), asks: "4", want: limited, retry: 5e6},
-		{name: "it asks for nothing", said: says(false, 0, 5e6), asks: "0", want: allow},
+		{name: "rejected", said: replied(says(0, 5e6)), want: limited, retry: 5e6},
+		{name: "rejected, a moment ago", said: replied(says(0, 5e6)), passes: 1000, want: limited, retry: 5e6 - 1000},
+		{name: "rejected, the wait is over", said: replied(says(0, 100)), passes: 1000, want: limited, retry: 1},
+		{name: "rejected at a higher cost", said: replied(says(3, 5e6)), cost: "4", asks: "3", want: allow},
+		{name: "rejected at a lower cost", said: replied(says(3, 100)), cost: "4", asks: "5", want: limited, retry: 100},
+		{name: "more than there is", said: replied(says(3, 100)), cost: "4", asks: "50", want: limited, retry: algo.Never},
+		{name: "admitted", said: replied(says(3, 0)), asks: "3", want: allow},
+		{name: "admitted, with too little left", said: replied(says(3, 0)), asks: "4", want: limited, retry: 5e6},
+		{name: "it asks for nothing", said: replied(says(0, 5e6)), asks: "0", want: allow},
 		{name: "free", said: free, want: allow},
 		{name: "blocked", said: block, want: answer.Blocked, retry: 1e6},
 		{name: "blocked without end", said: forever, asks: "0", want: answer.Blocked, retry: algo.Never},
@@ -100,11 +98,11 @@ func TestOverdue(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newBurstWorld(t, "allow")
-			q := w.arriveNow(tc.asks)
-			w.hear(tc.cost, tc.said)
+			w := newCrowd(t, overdueRules, "allow")
+			q := w.keptBack(headers{"x-user": "u", "x-cost": tc.asks})
+			w.hears(headers{"x-user": "u", "x-cost": tc.cost}, tc.said)
 			w.now.SteadyMicros += tc.passes
-			if v := w.end(q); v.Outcome != tc.want {
+			if v := w.overdue(q); v.Outcome != tc.want {
 				t.Fatalf("%s, want %s", v.Outcome.Metric(), tc.want.Metric())
 			}
 			if d := q.Checks[0].Decisions[0]; tc.want != allow && d.RetryAfterMicros != tc.retry {
@@ -118,11 +116,12 @@ func TestOverdue(t *testing.T) {
 // nothing about anything.
 func TestOverdueForOthers(t *testing.T) {
 	t.Parallel()
-	w := newBurstWorld(t, "allow")
-	w.hear("1", says(false, 0, 5e6))
+	w := newCrowd(t, overdueRules, "allow")
+	u, full := headers{"x-user": "u", "x-cost": "1"}, replied(says(0, 5e6))
+	w.hears(u, full, full)
 	w.now.SteadyMicros++
-	late := w.arriveNow("1")
-	if v := w.end(late); v.Outcome != answer.FailedAllow {
+	late := w.keptBack(u)
+	if v := w.overdue(late); v.Outcome != answer.FailedAllow {
 		t.Errorf("one that came later: %s", v.Outcome.Metric())
 	}
 	if n := w.failed[redis.Overload]; n != 1 {
@@ -141,17 +140,18 @@ func TestOverdueLends(t *testing.T) {
 		"deny":  {answer.FailedDeny, answer.FailedDeny, answer.FailedDeny, answer.FailedDeny, answer.FailedDeny},
 		"local": {answer.LocalAllowed, answer.LocalAllowed, answer.LocalAllowed, answer.Limited, answer.Limited},
 	} {
-		w := newBurstWorld(t, mode)
+		w := newCrowd(t, overdueRules, mode)
+		u, threeLeft := headers{"x-user": "u", "x-cost": "1"}, replied(says(3, 0))
 		var all []*Question
 		for range want {
-			all = append(all, w.arriveNow("1"))
+			all = append(all, w.keptBack(u))
 		}
-		w.hear("1", says(true, 3, 0))
+		w.hears(u, threeLeft)
 		for i, q := range all {
 			if i == 3 {
-				w.hear("1", says(true, 3, 0)) // what was lent is not in Redis
+				w.hears(u, threeLeft) // what was lent is not in Redis
 			}
-			if v := w.end(q); v.Outcome != want[i] {
+			if v := w.overdue(q); v.Outcome != want[i] {
 				t.Errorf("%s, request %d: %s, want %s", mode, i, v.Outcome.Metric(), want[i].Metric())
 			}
 		}
@@ -161,10 +161,11 @@ func TestOverdueLends(t *testing.T) {
 // Such a rejection is none that a penalty counts, as Redis might have admitted the request.
 func TestOverdueIsNoStrike(t *testing.T) {
 	t.Parallel()
-	w := newBurstWorld(t, "allow")
-	q := w.arriveNow("1")
-	w.hear("1", says(false, 0, 5e6))
-	w.end(q)
+	w := newCrowd(t, overdueRules, "allow")
+	u := headers{"x-user": "u", "x-cost": "1"}
+	q := w.keptBack(u)
+	w.hears(u, replied(says(0, 5e6)))
+	w.overdue(q)
 	if kept := w.stores.penalties.kept(&q.Checks[0].Ask); kept != nil {
 		t.Errorf("kept against it: %+v", kept)
 	}

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -12,7 +11,7 @@ import (
 func TestFloodOfOneClient(t *testing.T) {
 	t.Parallel()
 	const requests, limit = 72_000, 10
-	w := newWorld(t, 1, strings.Replace(fewRequests, "%s", "allow", 1))
+	w := newWorld(t, 1, fewRequests, "allow")
 	for range requests {
 		if w.worker.Arrive(w.begin(headers{}), w.now) != Pause {
 			t.Fatal("it was not paused")

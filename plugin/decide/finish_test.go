@@ -64,7 +64,7 @@ func TestFinish(t *testing.T) {
 			t.Run(tc.name+", "+mode, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, 1, strings.NewReplacer("%mode", mode, "%settle", tc.settle).Replace(settled))
-				q := w.ask()
+				q := w.asks(nil)
 				w.answer()
 				if !q.Unfinished() {
 					t.Fatal("nothing is left to be done")
@@ -96,8 +96,7 @@ func TestFinish(t *testing.T) {
 // A rule that does not settle has nothing left to do.
 func TestNothingToFinish(t *testing.T) {
 	t.Parallel()
-	_, q := asked(t, "allow")
-	if q.Unfinished() {
+	if newWorld(t, 1, twoRules, "allow").asks(nil).Unfinished() {
 		t.Error("something is left to be done")
 	}
 }
@@ -109,7 +108,7 @@ func TestSettlementIsRemembered(t *testing.T) {
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"},
 		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
 		"settle": {"status": ["401"]}}]}`)
-	first, second := w.ask(), w.ask()
+	first, second := w.asks(nil), w.asks(nil)
 	w.answer()
 	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
 		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedTTLMicros)
@@ -150,7 +149,7 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 				"rules": [{"name": "r", "mode": "shadow",
 				"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}],
 					"settle": {"status": ["401"]}}]}`, "%s", mode, 1))
-			q := w.ask()
+			q := w.asks(nil)
 			q.Expired(0, w.now.SteadyMicros)
 			w.conclude(q)
 			w.answer()

@@ -10,7 +10,8 @@ import (
 // TestImpossible: a step that cannot be fails the tests.
 func TestImpossible(t *testing.T) {
 	t.Parallel()
-	w, q := asked(t, "allow")
+	w := newWorld(t, 1, twoRules, "allow")
+	q := w.asks(nil)
 	defer func() {
 		if recover() == nil {
 			t.Error("it went on")
@@ -45,11 +46,11 @@ func TestImpossibleInEnvoy(t *testing.T) {
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 1, strings.Replace(fewRequests, "%s", tc.mode, 1))
-			q := w.ask()
+			w := newWorld(t, 1, fewRequests, tc.mode)
+			q := w.asks(nil)
 			host := &warnings{world: w}
 			w.worker.host = host
-			other := w.ask()
+			other := w.asks(nil)
 			w.worker.crowd.hold(other)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -13,17 +12,11 @@ const twoRules = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "ru
 		"overflow": "queue"}]},
 	{"name": "b", "limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}]}`
 
-// asked is a request of which both checks wait for Redis.
-func asked(t *testing.T, mode string) (*world, *Question) {
-	t.Helper()
-	w := newWorld(t, 1, strings.Replace(twoRules, "%s", mode, 1))
-	return w, w.ask()
-}
-
 // An answer that comes after the timeout, but before the verdict, counts.
 func TestAnswerBeforeTheVerdict(t *testing.T) {
 	t.Parallel()
-	w, q := asked(t, "deny")
+	w := newWorld(t, 1, twoRules, "deny")
+	q := w.asks(nil)
 	q.Expired(0, w.now.SteadyMicros)
 	if w.next(); q.concluded {
 		t.Fatal("concluded while the other check waits")
@@ -40,10 +33,11 @@ func TestLateChargeOfOneWhoLeaves(t *testing.T) {
 	for _, mode := range []string{"allow", "local"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			w, first := asked(t, mode)
+			w := newWorld(t, 1, twoRules, mode)
+			first := w.asks(nil)
 			w.answer()
 			testenv.Same(t, "the first request", first.State(), Passed)
-			q := w.ask()
+			q := w.asks(nil)
 			q.Expired(1, w.now.SteadyMicros)
 			if w.next(); q.verdict.Event != Queued {
 				t.Fatalf("event %s, want queued", q.verdict.Event)
@@ -60,8 +54,10 @@ func TestLateChargeOfOneWhoLeaves(t *testing.T) {
 // A lost check fails alone: the other one still decides.
 func TestFailureOfOneCheck(t *testing.T) {
 	t.Parallel()
-	w, q := asked(t, "allow")
-	if w.fail(); q.concluded {
+	w := newWorld(t, 1, twoRules, "allow")
+	q := w.asks(nil)
+	w.flying, w.replies = w.flying[1:], append(w.replies, "-ERR no\r\n"...)
+	if w.hear(); q.concluded {
 		t.Fatal("concluded while the other check waits")
 	}
 	if w.next(); q.verdict.Outcome != answer.FailedAllow {

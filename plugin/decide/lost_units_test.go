@@ -27,33 +27,13 @@ func newMesh(t *testing.T, workers int, text string) *mesh {
 
 // request is one request to a worker.
 func (m *mesh) request(w *world) (admitted bool) {
-	q := w.begin(headers{})
-	w.send(q)
-	w.answer()
+	q := w.answered()
 	if admitted = q.State() == Passed; admitted {
 		m.admitted++
 	}
 	w.endStream(q)
 	w.answer()
 	return admitted
-}
-
-// pass lets time pass, with the ticks that the workers ask for.
-func (m *mesh) pass(micros int64) {
-	for left := micros; left > 0; {
-		step := left
-		for _, w := range m.workers {
-			if next := w.worker.NextMicros(w.now.SteadyMicros); next > 0 {
-				step = min(step, max(next, 4000))
-			}
-		}
-		left -= step
-		for _, w := range m.workers {
-			w.pass(step)
-			w.worker.Tick(w.now)
-			w.answer()
-		}
-	}
 }
 
 // exhaust sends requests to all workers in turn until none has admitted any for a while.
@@ -63,7 +43,7 @@ func (m *mesh) exhaust() {
 			idle = 0
 		}
 		idle++
-		m.pass(1000)
+		m.workers[0].ticks(1000, m.workers[1:]...)
 	}
 }
 
@@ -113,7 +93,7 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 					cmp.Or(tc.algorithm, `"fixed_window", "anchor": "first_request"`), tc.limit, tc.lease))
 				for i := range 6 * tc.limit / 8 {
 					m.request(m.workers[i%workers])
-					m.pass(500)
+					m.workers[0].ticks(500, m.workers[1:]...)
 					if i%(tc.limit/8) == tc.limit/8-1 {
 						m.killFor(tc.awayFor)
 					}
@@ -133,7 +113,7 @@ func (m *mesh) killFor(micros int64) {
 		w.away = micros > 0
 		w.lose()
 	}
-	m.pass(micros)
+	m.workers[0].ticks(micros, m.workers[1:]...)
 	for _, w := range m.workers {
 		w.away = false
 	}
@@ -151,7 +131,7 @@ func TestBucketsForgetUnitsThatComeBack(t *testing.T) {
 	}
 	m.killFor(1)
 	m.request(m.workers[0])
-	m.pass(400e3)
+	m.workers[0].ticks(400e3, m.workers[1:]...)
 	m.admitted = 0
 	for range 6000 {
 		m.request(m.workers[0])

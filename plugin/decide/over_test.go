@@ -57,8 +57,7 @@ func TestOverKeptBack(t *testing.T) {
 		{"x-paid", 1, []string{"failed:allow", "failed:allow", "limited:paid"}}, // the credits may all be there
 		{"x-paid", 2, []string{"failed:allow", "limited:paid"}},                 // one was charged, and two were lent
 	} {
-		w := newWorld(t, 1, overRules)
-		w.stores.burst.begin()
+		w := newCrowd(t, overRules)
 		for range tc.before {
 			w.send(w.begin(headers{tc.header: "1"}))
 			w.answer()

@@ -3,7 +3,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -21,13 +20,6 @@ const contracts = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "d
 		"free": [{"algorithm": "gcra", "limit": 4, "window": "1m"}],
 		"pro": [{"algorithm": "gcra", "limit": 40, "window": "1m"},
 			{"algorithm": "fixed_window", "limit": {"header": "x-limit", "default": 50, "max": 99}, "window": "1h"}]}}}]}`
-
-// contracted is a worker that reads overrides.
-func contracted(t *testing.T, mode string) *world {
-	t.Helper()
-	w := newWorld(t, 1, strings.Replace(contracts, "%s", mode, 1))
-	return w
-}
 
 // TestWhatOverridesMake holds what each override makes of the check of a request that comes with a
 // tier, a cost and a limit of its own.
@@ -69,7 +61,7 @@ func TestWhatOverridesMake(t *testing.T) {
 		{"limits:r-1h=1000000001", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
 		{"rubbish", pro, []int64{2, 2}, []size{{40, 40}, {50, 50}}, true},
 	} {
-		w := contracted(t, "allow")
+		w := newWorld(t, 1, contracts, "allow")
 		w.set("r|c", tc.value, 0)
 		for _, when := range []string{"when Redis tells it", "when it is remembered"} {
 			what := fmt.Sprintf("%q of %v, %s", tc.value, tc.h, when)
@@ -92,7 +84,7 @@ func TestWhatOverridesMake(t *testing.T) {
 // worker, or has changed, or has ended, and one for all others.
 func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "allow")
+	w := newWorld(t, 1, contracts, "allow")
 	for n, step := range []struct {
 		passes int64
 		set    string // "-": nothing
@@ -128,7 +120,7 @@ func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
 // TestOverrideThatIsGone: whoever finds no override where the worker remembers one, forgets it.
 func TestOverrideThatIsGone(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "local")
+	w := newWorld(t, 1, contracts, "local")
 	penalty := algo.Ruling{By: algo.ByPenalty, LeftMicros: 7e6}
 	for n, step := range []struct {
 		ruling algo.Ruling
@@ -152,7 +144,7 @@ func TestOverrideThatIsGone(t *testing.T) {
 func TestClientThatLeft(t *testing.T) {
 	t.Parallel()
 	for value, again := range map[string]bool{"tier:pro": false, "tier:free": true, "x2": true, "limits:r=9": true} {
-		w := contracted(t, "allow")
+		w := newWorld(t, 1, contracts, "allow")
 		w.set("r|c", value, 0)
 		w.endStream(w.asks(headers{}))
 		w.answer()
@@ -163,7 +155,7 @@ func TestClientThatLeft(t *testing.T) {
 // TestExpiredCheckIsNotAskedAgain: no request waits for it, but what Redis said is remembered.
 func TestExpiredCheckIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "allow")
+	w := newWorld(t, 1, contracts, "allow")
 	w.set("r|c", "tier:pro", 0)
 	q := w.asks(headers{})
 	q.Expired(0, w.now.SteadyMicros)
@@ -203,7 +195,7 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 		{"block", 2e6, 0, answer.Blocked},
 		{"block", 1e6, 4, answer.LocalLimited},
 	} {
-		w := contracted(t, "local")
+		w := newWorld(t, 1, contracts, "local")
 		remember(w, tc.value, tc.left)
 		w.pass(1e6)
 		w.away = true
@@ -228,7 +220,7 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 // another override has it is given back as what it was.
 func TestLateChargeOfAnotherTier(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "local")
+	w := newWorld(t, 1, contracts, "local")
 	q := w.asks(headers{"x-cost": "3"})
 	w.run(1) // Redis charges it as tier free
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
@@ -255,7 +247,7 @@ func TestMemoryOfOverridesIsBounded(t *testing.T) {
 		{1000, 5000, maxKnownBytes / 1000},
 		{100, 3 * maxKnown, maxKnown},
 	} {
-		w := contracted(t, "allow")
+		w := newWorld(t, 1, contracts, "allow")
 		o := &w.stores.overrides
 		a := Ask{Rule: w.rules.Rules[0]}
 		for i := range tc.put {
@@ -280,7 +272,7 @@ func TestMemoryOfOverridesIsBounded(t *testing.T) {
 // TestShortValueFreesLongMemory: what a long value leaves behind is not kept for a short one.
 func TestShortValueFreesLongMemory(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "allow")
+	w := newWorld(t, 1, contracts, "allow")
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, make([]byte, 1000), algo.Never, 0)
 	w.stores.overrides.remember(&a, []byte("x2"), algo.Never, 0)
@@ -293,7 +285,7 @@ func TestShortValueFreesLongMemory(t *testing.T) {
 // Redis was sent stays what it was sent as.
 func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	t.Parallel()
-	w := contracted(t, "allow")
+	w := newWorld(t, 1, contracts, "allow")
 	sent, kept := w.asks(headers{}), w.begin(headers{})
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)

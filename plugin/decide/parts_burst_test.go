@@ -6,68 +6,45 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
-const overdueParts = `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
-	{"name": "r", "key": [{"header": "x-org"}], "cost": {"header": "x-cost", "default": 1, "max": 5}, "limits": [
+const overdueParts = `{"name": "r", "key": [{"header": "x-org"}], "cost": {"header": "x-cost", "default": 1, "max": 5},
+	"limits": [
 	{"algorithm": "fixed_window", "limit": 10, "window": "1h", "name": "all"},
-	{"algorithm": "fixed_window", "limit": 5, "window": "1h", "name": "user", "per": [{"header": "x-user"}]}]}]}`
-
-// saysOf is Redis' answer about an organisation and one of its users.
-func saysOf(all, user algo.Decision) redis.Reply {
-	return redis.Reply{
-		Ruling:    algo.Ruling{AtMicros: 1, Allowed: all.Allowed && user.Allowed, By: algo.ByLimits},
-		Decisions: []algo.Decision{all, user},
-	}
-}
+	{"algorithm": "fixed_window", "limit": 5, "window": "1h", "name": "user", "per": [{"header": "x-user"}]}]}`
 
 // TestOverdueParts: what Redis has said to ann in a crowd, and to no other user, says what the failure mode
 // may let go: of ann what her part and the organisation's hold, of others what the organisation's does.
 func TestOverdueParts(t *testing.T) {
 	t.Parallel()
-	left := func(n int64) algo.Decision { return algo.Decision{Allowed: true, Remaining: n, ResetAfterMicros: 5e6} }
-	none := algo.Decision{ResetAfterMicros: 5e6, RetryAfterMicros: 5e6}
-	const limited, allow = answer.Limited, answer.FailedAllow
-	type asking struct {
-		user, cost string
-		want       answer.Outcome
+	none := says(0, 5e6)
+	asks := func(user, cost string, want answer.Outcome) kept {
+		return kept{headers{"x-org": "o", "x-user": user, "x-cost": cost}, want, 5e6}
 	}
+	const limited, allow = answer.Limited, answer.FailedAllow
 	for _, tc := range []struct {
-		name string
-		said redis.Reply
-		asks []asking // of the same crowd
+		name      string
+		all, anns algo.Decision // of the organisation, and of ann's part
+		asks      []kept        // of the same crowd
 	}{
-		{"ann has used hers up", saysOf(left(3), left(0)), []asking{{"ann", "1", limited}, {"bob", "1", allow}}},
-		{"ann is rejected", saysOf(left(6), none), []asking{{"ann", "1", limited}, {"bob", "5", allow}}},
-		{"the organisation is rejected", saysOf(none, left(4)), []asking{{"ann", "1", limited}, {"bob", "1", limited}}},
-		{"more than the organisation has", saysOf(left(3), left(4)), []asking{{"bob", "4", limited}, {"bob", "3", allow}}},
+		{"ann has used hers up", says(3, 0), says(0, 0), []kept{asks("ann", "1", limited), asks("bob", "1", allow)}},
+		{"ann is rejected", says(6, 0), none, []kept{asks("ann", "1", limited), asks("bob", "5", allow)}},
+		{"the organisation is rejected", none, says(4, 0), []kept{asks("ann", "1", limited), asks("bob", "1", limited)}},
 		{
-			"what is lent to one is lent", saysOf(left(3), left(4)),
-			[]asking{{"bob", "2", allow}, {"ann", "2", limited}, {"cy", "1", allow}, {"cy", "1", limited}},
+			"more than the organisation has", says(3, 0), says(4, 0),
+			[]kept{asks("bob", "4", limited), asks("bob", "3", allow)},
 		},
 		{
-			"lent to her part", saysOf(left(9), left(2)),
-			[]asking{{"ann", "2", allow}, {"ann", "1", limited}, {"bob", "1", allow}},
+			"what is lent to one is lent", says(3, 0), says(4, 0),
+			[]kept{asks("bob", "2", allow), asks("ann", "2", limited), asks("cy", "1", allow), asks("cy", "1", limited)},
+		},
+		{
+			"lent to her part", says(9, 0), says(2, 0),
+			[]kept{asks("ann", "2", allow), asks("ann", "1", limited), asks("bob", "1", allow)},
 		},
 	} {
-		w := burstWorld{newWorld(t, 1, overdueParts)}
-		w.stores.burst.begin()
-		from := func(user, cost string) *Question {
-			q := w.begin(headers{"x-org": "o", "x-user": user, "x-cost": cost})
-			q.arrivedMicros = w.now.SteadyMicros
-			return q
-		}
-		var asked []*Question
-		for _, a := range tc.asks {
-			asked = append(asked, from(a.user, a.cost))
-		}
-		heard := from("ann", "1")
-		w.stores.burst.hear(&heard.Checks[0], &tc.said, false, w.now.SteadyMicros)
-		for n, a := range tc.asks {
-			got := w.end(asked[n]).Outcome.Metric()
-			testenv.Same(t, tc.name+": "+a.user+" at "+a.cost, got, a.want.Metric())
-		}
+		heard := heardOf{headers{"x-org": "o", "x-user": "ann", "x-cost": "1"}, []algo.Decision{tc.all, tc.anns}}
+		compareKept(t, tc.name, overdueParts, []heardOf{heard}, tc.asks)
 	}
 }
 
@@ -78,35 +55,28 @@ func TestOverdueOver(t *testing.T) {
 	for name, per := range map[string]string{
 		"without parts": ``, "with parts": `, "name": "user", "per": [{"header": "x-user"}]`,
 	} {
-		w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+		w := newCrowd(t, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
 			{"name": "r",
 			 "limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"`+per+`}],
 			 "over": {"set_headers": {"x-quota": "over"}}},
-			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
-		w.stores.burst.begin()
-		first, second := w.arriveNow("1"), w.arriveNow("1")
-		heard := w.arriveNow("1")
-		used, oneLeft := says(false, 0, 5e6), says(true, 1, 0)
-		w.stores.burst.hear(&heard.Checks[0], &used, false, w.now.SteadyMicros)
-		w.stores.burst.hear(&heard.Checks[1], &oneLeft, false, w.now.SteadyMicros)
-		testenv.Same(t, name+": the first", w.end(first).Outcome.Metric(), answer.FailedAllow.Metric())
-		testenv.Same(t, name+": the second", w.end(second).Outcome.Metric(), answer.Limited.Metric())
+			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)
+		u := headers{"x-user": "u"}
+		first, second := w.keptBack(u), w.keptBack(u)
+		w.hears(u, replied(says(0, 5e6)), replied(says(1, 0)))
+		testenv.Same(t, name+": the first", w.overdue(first).Outcome.Metric(), answer.FailedAllow.Metric())
+		testenv.Same(t, name+": the second", w.overdue(second).Outcome.Metric(), answer.Limited.Metric())
 	}
 }
 
 // TestOverdueRejectedIsLentNothing: what another rule's identity has left is lent to those that go on.
 func TestOverdueRejectedIsLentNothing(t *testing.T) {
 	t.Parallel()
-	w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
+	w := newCrowd(t, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [
 		{"name": "user", "key": [{"header": "x-user"}],
 			"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"}]},
-		{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)}
-	w.stores.burst.begin()
-	from := func(user string) *Question { return w.begin(headers{"x-user": user}) }
-	ann, bob, heard := from("ann"), from("bob"), from("ann")
-	used, oneLeft := says(false, 0, 5e6), says(true, 1, 0)
-	w.stores.burst.hear(&heard.Checks[0], &used, false, w.now.SteadyMicros)
-	w.stores.burst.hear(&heard.Checks[1], &oneLeft, false, w.now.SteadyMicros)
-	testenv.Same(t, "ann", w.end(ann).Outcome.Metric(), answer.Limited.Metric())
-	testenv.Same(t, "bob", w.end(bob).Outcome.Metric(), answer.FailedAllow.Metric())
+		{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)
+	ann, bob := w.begin(headers{"x-user": "ann"}), w.begin(headers{"x-user": "bob"})
+	w.hears(headers{"x-user": "ann"}, replied(says(0, 5e6)), replied(says(1, 0)))
+	testenv.Same(t, "ann", w.overdue(ann).Outcome.Metric(), answer.Limited.Metric())
+	testenv.Same(t, "bob", w.overdue(bob).Outcome.Metric(), answer.FailedAllow.Metric())
 }

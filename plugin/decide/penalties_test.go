@@ -91,7 +91,7 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 // rejectedBy asks about a request, has Redis answer so for each rule, and returns how many
 // strikes it was told of, and whether it was told to count none itself.
 func (w *world) rejectedBy(rejected ...bool) (told int64, deferred bool) {
-	w.ask()
+	w.asks(nil)
 	for i, rejected := range rejected {
 		d := algo.Decision{Remaining: 1}
 		if rejected {

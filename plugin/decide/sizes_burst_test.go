@@ -1,12 +1,12 @@
 package decide
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/answer"
-	"github.com/sluiceproxy/sluice/plugin/redis"
 )
 
 // kept is a request that is kept back in a crowd, and what becomes of it.
@@ -25,40 +25,23 @@ type heardOf struct {
 // compareKept has Redis say things, one after the other, to a crowd of the rule's requests.
 func compareKept(t *testing.T, name, rule string, heard []heardOf, all []kept) {
 	t.Helper()
-	w := burstWorld{newWorld(t, 1, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [`+rule+`]}`)}
-	w.stores.burst.begin()
+	w := newCrowd(t, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [`+rule+`]}`)
 	var asked []*Question
 	for i := range all {
-		q := w.begin(all[i].headers)
-		q.arrivedMicros = w.now.SteadyMicros
-		asked = append(asked, q)
+		asked = append(asked, w.keptBack(all[i].headers))
 	}
 	for _, h := range heard {
-		c := &w.begin(h.headers).Checks[0]
-		r := redis.Reply{Ruling: algo.Ruling{AtMicros: 1, By: algo.ByLimits, Allowed: true}, Decisions: h.decisions}
-		for i := range h.decisions {
-			r.Allowed = r.Allowed && h.decisions[i].Allowed
-		}
-		c.Limits.Plan.Resolve(h.decisions)
-		w.stores.burst.hear(c, &r, false, w.now.SteadyMicros)
+		r := replied(h.decisions...)
+		w.rules.LimitSets[0].Plan.Resolve(r.Decisions)
+		w.hears(h.headers, r)
 	}
 	for i, q := range asked {
-		testenv.Same(t, name, w.end(q).Outcome.Metric(), all[i].want.Metric())
-		retry := int64(0)
-		for _, d := range q.Checks[0].Decisions {
-			if !d.Allowed {
-				retry = d.RetryAfterMicros
-				break
-			}
-		}
+		testenv.Same(t, name, w.overdue(q).Outcome.Metric(), all[i].want.Metric())
+		rejects := slices.IndexFunc(q.Checks[0].Decisions, func(d algo.Decision) bool { return !d.Allowed })
 		if all[i].want == answer.Limited {
-			testenv.Same(t, name+": retry", retry, all[i].retry)
+			testenv.Same(t, name+": retry", q.Checks[0].Decisions[rejects].RetryAfterMicros, all[i].retry)
 		}
 	}
-}
-
-func some(n int64) algo.Decision {
-	return algo.Decision{Allowed: true, Remaining: n, ResetAfterMicros: 5e6}
 }
 
 // TestOverdueSizes: limits that come with the request, and classes, have units in common. What one of
@@ -73,7 +56,7 @@ func TestOverdueSizes(t *testing.T) {
 	class := `{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 100},
 		"limits": [{"algorithm": "fixed_window", "window": "1h", "limit": 100, "ceiling":
 		{"source": {"header": "x-class"}, "values": {"high": 100, "low": 50}, "default": "low"}}]}`
-	none := algo.Decision{ResetAfterMicros: 5e6, RetryAfterMicros: 4e6}
+	none := says(0, 4e6)
 	size := func(n string) headers { return headers{"x-limit": n} }
 	of := func(class string) headers { return headers{"x-class": class} }
 	heard := func(h headers, d algo.Decision) heardOf { return heardOf{h, []algo.Decision{d}} }
@@ -84,22 +67,22 @@ func TestOverdueSizes(t *testing.T) {
 	}{
 		{
 			"a smaller limit has less", window,
-			[]heardOf{heard(size("20"), some(7))},
+			[]heardOf{heard(size("20"), says(7, 0))},
 			[]kept{{size("14"), allow, 0}, {size("14"), limited, 5e6}, {size("13"), limited, 5e6}, {size("20"), allow, 0}},
 		},
 		{
 			"a larger one has more, and no more than that", window,
-			[]heardOf{heard(size("5"), some(3))},
+			[]heardOf{heard(size("5"), says(3, 0))},
 			[]kept{{size("3"), allow, 0}, {size("3"), limited, 5e6}, {size("2"), limited, 5e6}, {size("4"), allow, 0}},
 		},
 		{
 			"a smaller one does not see all that is used", window,
-			[]heardOf{heard(size("20"), some(0)), heard(size("10"), none)},
+			[]heardOf{heard(size("20"), says(0, 0)), heard(size("10"), none)},
 			[]kept{{size("20"), limited, 5e6}, {size("10"), limited, 4e6}, {size("21"), allow, 0}},
 		},
 		{
 			"units that have come back", window,
-			[]heardOf{heard(size("20"), some(0)), heard(size("10"), some(9))},
+			[]heardOf{heard(size("20"), says(0, 0)), heard(size("10"), says(9, 0))},
 			[]kept{{size("2"), allow, 0}, {size("2"), limited, 5e6}},
 		},
 		{
@@ -109,17 +92,17 @@ func TestOverdueSizes(t *testing.T) {
 		},
 		{
 			"a class below", class,
-			[]heardOf{heard(of("high"), some(51))},
+			[]heardOf{heard(of("high"), says(51, 0))},
 			[]kept{{of("low"), allow, 0}, {of("low"), limited, 5e6}, {of("high"), allow, 0}},
 		},
 		{
 			"a class above, after more was seen", class,
-			[]heardOf{heard(of("high"), some(0)), heard(of("low"), none)},
+			[]heardOf{heard(of("high"), says(0, 0)), heard(of("low"), none)},
 			[]kept{{of("high"), limited, 5e6}},
 		},
 		{
 			"a cost that a class never has room for", class,
-			[]heardOf{heard(of("high"), some(60))},
+			[]heardOf{heard(of("high"), says(60, 0))},
 			[]kept{{headers{"x-class": "low", "x-cost": "51"}, limited, algo.Never}},
 		},
 	} {
@@ -153,17 +136,17 @@ func TestOverdueGuarantee(t *testing.T) {
 	}{
 		{
 			"her guarantee is used up, the pool has two",
-			[]heardOf{{ann, []algo.Decision{pool(2, 18), some(0)}}},
+			[]heardOf{{ann, []algo.Decision{pool(2, 18), says(0, 0)}}},
 			[]kept{{ann, allow, 0}, {bob, allow, 0}, {ann, limited, 18 * second}, {bob, limited, 18 * second}},
 		},
 		{
 			"the pool is full, her guarantee is not",
-			[]heardOf{{ann, []algo.Decision{pool(0, 25), some(2)}}},
+			[]heardOf{{ann, []algo.Decision{pool(0, 25), says(2, 0)}}},
 			[]kept{{ann, allow, 0}, {ann, allow, 0}, {ann, limited, 25 * second}, {bob, limited, 25 * second}},
 		},
 		{
 			"the debt has room for one",
-			[]heardOf{{ann, []algo.Decision{pool(0, 39), some(4)}}},
+			[]heardOf{{ann, []algo.Decision{pool(0, 39), says(4, 0)}}},
 			[]kept{{ann, allow, 0}, {ann, limited, 39 * second}},
 		},
 		{

@@ -1,10 +1,10 @@
 package decide
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -18,9 +18,7 @@ const monthly = `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "
 func micros(t *testing.T, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return at.UnixMicro()
 }
 
@@ -36,15 +34,11 @@ func (w *world) answered() *Question {
 	return q
 }
 
-// wantWindow checks what a calendar limit says.
-func wantWindow(t *testing.T, what string, d *algo.Decision, remaining int64, begins, ends string) {
-	t.Helper()
-	if d.Remaining != remaining {
-		t.Errorf("%s: %d remain, want %d", what, d.Remaining, remaining)
-	}
-	if d.BeginsMicros != micros(t, begins) || d.EndsMicros != micros(t, ends) {
-		t.Errorf("%s: a window from %s to %s", what, time.UnixMicro(d.BeginsMicros).UTC(), time.UnixMicro(d.EndsMicros).UTC())
-	}
+// window is what the first limit of a request says of its calendar window.
+func window(q *Question) string {
+	d := &q.Checks[0].Decisions[0]
+	begins, ends := time.UnixMicro(d.BeginsMicros).UTC(), time.UnixMicro(d.EndsMicros).UTC()
+	return fmt.Sprintf("%d of %s to %s", d.Remaining, begins.Format(time.RFC3339), ends.Format(time.RFC3339))
 }
 
 // A worker whose clock is wrong by years learns Redis' time from its first answer, and
@@ -57,26 +51,24 @@ func TestCalendarByRedisTime(t *testing.T) {
 	if !w.worker.GuessesTime() {
 		t.Error("the wall clock is not read for the first guess")
 	}
-	first := w.ask()
+	first := w.asks(nil)
 	w.run(2)
 	w.hear()
 	testenv.Same(t, "commands that are sent again", len(w.flying), 1)
 	w.answer()
-	wantWindow(t, "the first request", &first.Checks[0].Decisions[0], 4, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
+	testenv.Same(t, "the first request", window(first), "4 of 2026-01-30T23:00:00Z to 2026-02-27T23:00:00Z")
 	testenv.Same(t, "that the time is guessed", w.worker.GuessesTime(), false)
-	wantWindow(t, "the second", &w.answered().Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
-		"2026-02-27T23:00:00Z")
+	testenv.Same(t, "the second", window(w.answered()), "3 of 2026-01-30T23:00:00Z to 2026-02-27T23:00:00Z")
 	rejected := w.answered()
 	testenv.Same(t, "what becomes of the third", rejected.verdict.Event, Refused)
-	wantWindow(t, "one that the other rule rejects", &rejected.Checks[0].Decisions[0], 3, "2026-01-30T23:00:00Z",
-		"2026-02-27T23:00:00Z")
+	testenv.Same(t, "one that the other rule rejects", window(rejected),
+		"3 of 2026-01-30T23:00:00Z to 2026-02-27T23:00:00Z")
 	w.pass(micros(t, "2026-02-28T00:00:00Z") - w.now.UnixMicros - w.aheadMicros)
-	next := w.ask()
+	next := w.asks(nil)
 	w.run(2)
 	w.hear()
 	testenv.Same(t, "commands that follow its checks", len(w.flying), 1) // what is given back
-	wantWindow(t, "one in the next window", &next.Checks[0].Decisions[0], 5, "2026-02-27T23:00:00Z",
-		"2026-03-30T22:00:00Z")
+	testenv.Same(t, "one in the next window", window(next), "5 of 2026-02-27T23:00:00Z to 2026-03-30T22:00:00Z")
 }
 
 // Without Redis the embedded store counts in the same windows, by its own clock, and
@@ -88,7 +80,7 @@ func TestCalendarInTheEmbeddedStore(t *testing.T) {
 	w.away = true
 	for i, remaining := range []int64{4, 3, 3, 3} { // the other rule rejects from the third on
 		q := w.answered()
-		wantWindow(t, "request", &q.Checks[0].Decisions[0], remaining, "2026-01-30T23:00:00Z", "2026-02-27T23:00:00Z")
+		testenv.Same(t, "request", window(q), fmt.Sprint(remaining, " of 2026-01-30T23:00:00Z to 2026-02-27T23:00:00Z"))
 		if refused := q.verdict.Event == Refused; refused != (i >= 2) {
 			t.Errorf("request %d is refused: %v", i, refused)
 		}
@@ -168,7 +160,7 @@ func TestCalendarOfNothing(t *testing.T) {
 		{"algorithm": "fixed_window", "limit": 0, "window": "day"}]}]}`)
 	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
 	q := w.answered()
-	wantWindow(t, "the request", &q.Checks[0].Decisions[0], 0, "2026-02-10T00:00:00Z", "2026-02-11T00:00:00Z")
+	testenv.Same(t, "the request", window(q), "0 of 2026-02-10T00:00:00Z to 2026-02-11T00:00:00Z")
 }
 
 // Each store counts by its own clock, even if these are months apart: what Redis
@@ -189,14 +181,13 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	w.pass(20e6)
 	w.worker.Tick(w.now) // the breaker's probe
 	w.answer()
-	q := w.ask()
+	q := w.asks(nil)
 	q.Expired(0, w.now.SteadyMicros)
 	q.Expired(1, w.now.SteadyMicros)
 	if v := w.conclude(q); v.Event != Refused {
 		t.Fatal("the embedded store admits a third request")
 	}
-	wantWindow(t, "what the embedded store says", &q.Checks[0].Decisions[0], 3, "2026-04-29T22:00:00Z",
-		"2026-05-30T22:00:00Z")
+	testenv.Same(t, "what the embedded store says", window(q), "3 of 2026-04-29T22:00:00Z to 2026-05-30T22:00:00Z")
 	w.calls = nil
 	w.answer()
 	testenv.Same(t, "that it is charged late", w.calls[0].Allowed, true)

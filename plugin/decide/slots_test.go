@@ -11,15 +11,14 @@ import (
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 )
 
-// heldIn is how many slots Redis holds of a tag.
-func (w *world) heldIn(tag string) (sum int64) {
+// slotsOf is how many slots Redis holds of the rules of a name.
+func (w *world) slotsOf(rule string) (sum int64) {
 	w.server.States(w.now.UnixMicros, func(key string, state algo.State) {
-		if key != "rl:{"+tag+"}:concurrency" {
-			return
-		}
-		for e := range slices.Chunk(state, 3) {
-			if e[2] > w.now.UnixMicros {
-				sum += e[1]
+		if strings.HasPrefix(key, "rl:{"+rule+"|") && strings.Contains(key, ":concurrency") {
+			for e := range slices.Chunk(state, 3) {
+				if e[2] > w.now.UnixMicros {
+					sum += e[1]
+				}
 			}
 		}
 	})
@@ -30,13 +29,6 @@ const oneFlight = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "r
 	{"name": "flight", "key": [{"header": "x-user"}], "cost": {"header": "x-cost", "default": 1, "max": 9},
 		"limits": [{"algorithm": "fixed_window", "limit": 1000, "window": "1h"},
 			{"algorithm": "concurrency", "limit": 2, "ttl": "5s"}]}]}`
-
-// newFlight is a world in which a test asks for one thing after the other.
-func newFlight(t *testing.T, mode string) *world {
-	t.Helper()
-	w := newWorld(t, 1, strings.Replace(oneFlight, "%s", mode, 1))
-	return w
-}
 
 // fly brings a request of user u, which Redis has not answered yet.
 func (w *world) fly(cost int) *Question {
@@ -54,14 +46,14 @@ func (w *world) wantHeld(want int64) {
 	for _, r := range w.streams {
 		held += r.question.Checks[0].charged.receipt.Slot.Slots
 	}
-	testenv.Same(w.t, "slots that Redis knows of", w.heldIn("flight|u"), want)
+	testenv.Same(w.t, "slots that Redis knows of", w.slotsOf("flight"), want)
 	testenv.Same(w.t, "slots that requests hold", held, want)
 }
 
 // TestSlotsOfRequests walks through what may become of the slots of single requests.
 func TestSlotsOfRequests(t *testing.T) {
 	t.Parallel()
-	w := newFlight(t, "allow")
+	w := newWorld(t, 1, oneFlight, "allow")
 	a := w.fly(1)
 	w.wantHeld(1)
 	b := w.fly(1)
@@ -106,7 +98,7 @@ func TestSlotsOfRequests(t *testing.T) {
 // lost them.
 func TestSlotsAreRenewed(t *testing.T) {
 	t.Parallel()
-	w := newFlight(t, "deny")
+	w := newWorld(t, 1, oneFlight, "deny")
 	a, b := w.fly(1), w.fly(1)
 	w.answer()
 	w.ticks(16e6)
@@ -130,7 +122,7 @@ func TestSlotsAreRenewed(t *testing.T) {
 // Redis gave to Redis.
 func TestSlotBelongsToItsStore(t *testing.T) {
 	t.Parallel()
-	w := newFlight(t, "local")
+	w := newWorld(t, 1, oneFlight, "local")
 	inRedis := w.fly(1)
 	w.answer()
 	w.away = true
@@ -146,7 +138,7 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	w.endStream(inRedis)
 	w.away = false
 	w.ticks(20e6)
-	testenv.Same(t, "slots that Redis knows of", w.heldIn("flight|u"), 0)
+	testenv.Same(t, "slots that Redis knows of", w.slotsOf("flight"), 0)
 }
 
 // TestSlotsOfLevels: what a settlement gives back of all limits are no slots. These go back when the request
@@ -157,21 +149,13 @@ func TestSlotsOfLevels(t *testing.T) {
 		{"algorithm": "fixed_window", "limit": 9, "window": "1h"}, {"algorithm": "concurrency", "limit": 9},
 		{"name": "user", "algorithm": "concurrency", "limit": 9, "per": [{"header": "x-user"}]}],
 		"settle": {"status": ["4xx"]}}]}`)
-	held := func() (sum int64) {
-		w.server.States(w.now.UnixMicros, func(key string, state algo.State) {
-			for i := 1; strings.Contains(key, ":concurrency") && i < len(state); i += 3 {
-				sum += state[i]
-			}
-		})
-		return sum
-	}
 	q := w.asks(headers{"x-user": "a"})
 	w.answer()
-	testenv.Same(t, "slots of a request", held(), 2)
+	testenv.Same(t, "slots of a request", w.slotsOf("r"), 2)
 	w.worker.Responds(q, &response{status: 200})
 	w.worker.Ends(q, &response{status: 200}, w.now)
 	w.ticks(20_000)
-	testenv.Same(t, "slots of one that has ended", held(), 0)
+	testenv.Same(t, "slots of one that has ended", w.slotsOf("r"), 0)
 	for _, call := range w.calls {
 		if call.Kind == twinredis.Refund {
 			testenv.SameList(t, "what the settlement gives back", call.Costs, []int64{1, 0, 0})

@@ -34,7 +34,7 @@ func (w *world) told(r algo.Ruling) (strikes string) {
 func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.ask()
+	w.asks(nil)
 	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("told of %v", got)
 	}
@@ -45,10 +45,10 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 		}
 	}
 	w.pass(800_000) // the hold is over
-	w.ask()
+	w.asks(nil)
 	testenv.Same(t, "rejections told", w.told(algo.Ruling{}), "920000:2 910000:1 900000:1 800000:1")
 	w.pass(900_000)
-	w.ask()
+	w.asks(nil)
 	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("told again of %v", got)
 	}
@@ -58,7 +58,7 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.ask()
+	w.asks(nil)
 	w.told(algo.Ruling{})
 	const rejections = 850
 	for range rejections {
@@ -66,7 +66,7 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 		w.recalls()
 	}
 	w.pass(60_000)
-	w.ask()
+	w.asks(nil)
 	sum := int64(0)
 	strikes := strings.Fields(w.told(algo.Ruling{}))
 	for _, group := range strikes {
@@ -83,13 +83,13 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 func TestBlockIsEarnedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, strings.Replace(termed, "1000", "4", 1))
-	w.ask()
+	w.asks(nil)
 	w.told(algo.Ruling{})
 	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
 		w.pass(micros)
 		w.recalls()
 	}
-	q := w.ask() // the fourth within 160 ms
+	q := w.asks(nil) // the fourth within 160 ms
 	told := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6})
 	testenv.Same(t, "rejections told", told, "160002:1 2:3")
 	if v := q.verdict; v.Outcome != answer.Blocked || w.events[metric.PenaltyEarned] != 1 {
@@ -101,7 +101,7 @@ func TestBlockIsEarnedAtOnce(t *testing.T) {
 func TestStrikesWaitForRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	w.ask()
+	w.asks(nil)
 	w.told(algo.Ruling{})
 	w.recalls()
 	w.pass(900_000)
@@ -112,7 +112,7 @@ func TestStrikesWaitForRedis(t *testing.T) {
 	}
 	w.away = false
 	w.pass(500_000)
-	w.ask()
+	w.asks(nil)
 	w.next() // the probe of the new stream
 	testenv.Same(t, "rejections told", w.told(algo.Ruling{}), "1400000:1")
 }
@@ -121,7 +121,7 @@ func TestStrikesWaitForRedis(t *testing.T) {
 func TestEarnedBlockIsRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	q := w.ask()
+	q := w.asks(nil)
 	w.told(algo.Ruling{EarnedMicros: 60e6})
 	testenv.Same(t, "the outcome of the one that earns it", q.verdict.Outcome, answer.Limited)
 	w.pass(500_000)
@@ -131,7 +131,7 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	testenv.Same(t, "the wait", v.By.Decisions[0].RetryAfterMicros, 59_500_000)
 	testenv.Same(t, "the reset", v.By.Decisions[0].ResetAfterMicros, 59_500_000)
 	w.pass(400_000)
-	w.ask()
+	w.asks(nil)
 	if got := w.told(algo.Ruling{}); got != "" {
 		t.Errorf("what was blocked is told of: %v", got)
 	}

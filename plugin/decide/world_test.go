@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -78,16 +80,16 @@ func (h headers) Fields(m *rule.Matcher) {
 	}
 }
 
-func newWorld(t *testing.T, seed uint64, text string) *world {
+// newWorld starts a worker with a configuration, in whose text the arguments stand where fmt puts them.
+func newWorld(t *testing.T, seed uint64, text string, arguments ...any) *world {
 	t.Helper()
+	if len(arguments) > 0 {
+		text = fmt.Sprintf(text, arguments...)
+	}
 	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rules, err := rule.Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	random := rand.New(rand.NewPCG(seed, 7))
 	w := &world{
 		t: t, rules: rules, server: twinredis.New(rules), now: Time{SteadyMicros: 1e9, UnixMicros: 1_790_000_000e6},
@@ -160,22 +162,16 @@ func (w *world) ran(c *twinredis.Call) {
 	call := *c
 	call.Tag, call.Costs = slices.Clone(c.Tag), slices.Clone(c.Costs)
 	w.calls = append(w.calls, call)
+	units := int64(0) // of each limit that it charges: the rule's own, or those that pay for them
+	for _, cost := range c.Costs {
+		units = cmp.Or(units, cost)
+	}
 	switch {
 	case c.Kind == twinredis.Check && c.Allowed:
-		w.charged[string(c.Tag)] += units(c.Costs)
+		w.charged[string(c.Tag)] += units
 	case c.Kind == twinredis.Refund:
-		w.charged[string(c.Tag)] -= units(c.Costs)
+		w.charged[string(c.Tag)] -= units
 	}
-}
-
-// units is what a charge takes of each limit that it charges: the rule's own, or those that pay for them.
-func units(costs []int64) int64 {
-	for _, cost := range costs {
-		if cost != 0 {
-			return cost
-		}
-	}
-	return 0
 }
 
 // hear brings the worker the replies that are on the way.
@@ -188,12 +184,6 @@ func (w *world) hear() {
 // next has Redis answer the oldest command.
 func (w *world) next() {
 	w.run(1)
-	w.hear()
-}
-
-// fail has Redis answer the oldest command with an error.
-func (w *world) fail() {
-	w.flying, w.replies = w.flying[1:], append(w.replies, "-ERR no\r\n"...)
 	w.hear()
 }
 
@@ -320,12 +310,6 @@ func (w *world) asks(h headers) *Question {
 	return q
 }
 
-// ask is a request without headers, which waits for Redis.
-func (w *world) ask() *Question {
-	w.t.Helper()
-	return w.asks(headers{})
-}
-
 // recalls is a request that the worker decides without Redis.
 func (w *world) recalls() Verdict {
 	w.t.Helper()
@@ -357,15 +341,21 @@ func (w *world) pass(micros int64) {
 	w.now.UnixMicros += micros
 }
 
-// ticks lets time pass with the ticks that the worker asks for. Redis answers at once.
-func (w *world) ticks(micros int64) {
-	for end := w.now.SteadyMicros + micros; w.now.SteadyMicros < end; {
-		step := end - w.now.SteadyMicros
-		if next := w.worker.NextMicros(w.now.SteadyMicros); next > 0 {
-			step = min(step, max(next, 1000))
+// ticks lets time pass with the ticks that the worker, and others, ask for. Redis answers at once.
+func (w *world) ticks(micros int64, others ...*world) {
+	all := append([]*world{w}, others...)
+	for left := micros; left > 0; {
+		step := left
+		for _, w := range all {
+			if next := w.worker.NextMicros(w.now.SteadyMicros); next > 0 {
+				step = min(step, max(next, 1000))
+			}
 		}
-		w.pass(step)
-		w.worker.Tick(w.now)
-		w.answer()
+		left -= step
+		for _, w := range all {
+			w.pass(step)
+			w.worker.Tick(w.now)
+			w.answer()
+		}
 	}
 }

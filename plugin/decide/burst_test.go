@@ -47,8 +47,8 @@ func (w *world) overdue(q *Question) Verdict {
 	return w.stores.Conclude(q, w.now)
 }
 
-// says returns a fixed window's answer: it rejects if there is something to wait for.
-func says(remaining, retryMicros int64) algo.Decision {
+// decided returns a fixed window's answer: it rejects if there is something to wait for.
+func decided(remaining, retryMicros int64) algo.Decision {
 	return algo.Decision{
 		Allowed: retryMicros == 0, Remaining: remaining, ResetAfterMicros: 5e6, RetryAfterMicros: retryMicros,
 	}
@@ -71,7 +71,7 @@ func TestOverdue(t *testing.T) {
 	block := redis.Reply{Ruling: algo.Ruling{By: algo.ByPenalty, LeftMicros: 1e6}}
 	forever := redis.Reply{Ruling: algo.Ruling{By: algo.ByBlock, LeftMicros: algo.Never}}
 	free := redis.Reply{Ruling: algo.Ruling{By: algo.ByFree, Allowed: true}}
-	earned := replied(says(0, 5e6))
+	earned := replied(decided(0, 5e6))
 	earned.EarnedMicros = 1e6
 	for _, tc := range []struct {
 		name       string
@@ -81,15 +81,15 @@ func TestOverdue(t *testing.T) {
 		want       answer.Outcome
 		retry      int64 // after so many us
 	}{
-		{name: "rejected", said: replied(says(0, 5e6)), want: limited, retry: 5e6},
-		{name: "rejected, a moment ago", said: replied(says(0, 5e6)), passes: 1000, want: limited, retry: 5e6 - 1000},
-		{name: "rejected, the wait is over", said: replied(says(0, 100)), passes: 1000, want: limited, retry: 1},
-		{name: "rejected at a higher cost", said: replied(says(3, 5e6)), cost: "4", asks: "3", want: allow},
-		{name: "rejected at a lower cost", said: replied(says(3, 100)), cost: "4", asks: "5", want: limited, retry: 100},
-		{name: "more than there is", said: replied(says(3, 100)), cost: "4", asks: "50", want: limited, retry: algo.Never},
-		{name: "admitted", said: replied(says(3, 0)), asks: "3", want: allow},
-		{name: "admitted, with too little left", said: replied(says(3, 0)), asks: "4", want: limited, retry: 5e6},
-		{name: "it asks for nothing", said: replied(says(0, 5e6)), asks: "0", want: allow},
+		{name: "rejected", said: replied(decided(0, 5e6)), want: limited, retry: 5e6},
+		{name: "rejected, a moment ago", said: replied(decided(0, 5e6)), passes: 1000, want: limited, retry: 5e6 - 1000},
+		{name: "rejected, the wait is over", said: replied(decided(0, 100)), passes: 1000, want: limited, retry: 1},
+		{name: "rejected at a higher cost", said: replied(decided(3, 5e6)), cost: "4", asks: "3", want: allow},
+		{name: "rejected at a lower cost", said: replied(decided(3, 100)), cost: "4", asks: "5", want: limited, retry: 100},
+		{name: "more than there is", said: replied(decided(3, 100)), cost: "4", asks: "50", want: limited, retry: algo.Never},
+		{name: "admitted", said: replied(decided(3, 0)), asks: "3", want: allow},
+		{name: "admitted, with too little left", said: replied(decided(3, 0)), asks: "4", want: limited, retry: 5e6},
+		{name: "it asks for nothing", said: replied(decided(0, 5e6)), asks: "0", want: allow},
 		{name: "free", said: free, want: allow},
 		{name: "blocked", said: block, want: answer.Blocked, retry: 1e6},
 		{name: "blocked without end", said: forever, asks: "0", want: answer.Blocked, retry: algo.Never},
@@ -117,7 +117,7 @@ func TestOverdue(t *testing.T) {
 func TestOverdueForOthers(t *testing.T) {
 	t.Parallel()
 	w := newCrowd(t, overdueRules, "allow")
-	u, full := headers{"x-user": "u", "x-cost": "1"}, replied(says(0, 5e6))
+	u, full := headers{"x-user": "u", "x-cost": "1"}, replied(decided(0, 5e6))
 	w.hears(u, full, full)
 	w.now.SteadyMicros++
 	late := w.keptBack(u)
@@ -141,7 +141,7 @@ func TestOverdueLends(t *testing.T) {
 		"local": {answer.LocalAllowed, answer.LocalAllowed, answer.LocalAllowed, answer.Limited, answer.Limited},
 	} {
 		w := newCrowd(t, overdueRules, mode)
-		u, threeLeft := headers{"x-user": "u", "x-cost": "1"}, replied(says(3, 0))
+		u, threeLeft := headers{"x-user": "u", "x-cost": "1"}, replied(decided(3, 0))
 		var all []*Question
 		for range want {
 			all = append(all, w.keptBack(u))
@@ -164,7 +164,7 @@ func TestOverdueIsNoStrike(t *testing.T) {
 	w := newCrowd(t, overdueRules, "allow")
 	u := headers{"x-user": "u", "x-cost": "1"}
 	q := w.keptBack(u)
-	w.hears(u, replied(says(0, 5e6)))
+	w.hears(u, replied(decided(0, 5e6)))
 	w.overdue(q)
 	if kept := w.stores.penalties.kept(&q.Checks[0].Ask); kept != nil {
 		t.Errorf("kept against it: %+v", kept)

@@ -13,7 +13,7 @@ func TestFloodOfOneClient(t *testing.T) {
 	const requests, limit = 72_000, 10
 	w := newWorld(t, 1, fewRequests, "allow")
 	for range requests {
-		if w.worker.Arrive(w.begin(headers{}), w.now) != Pause {
+		if w.worker.Arrive(w.begin(nil), w.now) != Pause {
 			t.Fatal("it was not paused")
 		}
 	}

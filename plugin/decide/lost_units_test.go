@@ -36,6 +36,9 @@ func (m *mesh) request(w *world) (admitted bool) {
 	return admitted
 }
 
+// pass lets time pass, with the ticks that the workers ask for.
+func (m *mesh) pass(micros int64) { m.workers[0].ticks(micros, m.workers[1:]...) }
+
 // exhaust sends requests to all workers in turn until none has admitted any for a while.
 func (m *mesh) exhaust() {
 	for idle := 0; idle < 2000; {
@@ -43,7 +46,7 @@ func (m *mesh) exhaust() {
 			idle = 0
 		}
 		idle++
-		m.workers[0].ticks(1000, m.workers[1:]...)
+		m.pass(1000)
 	}
 }
 
@@ -93,7 +96,7 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 					cmp.Or(tc.algorithm, `"fixed_window", "anchor": "first_request"`), tc.limit, tc.lease))
 				for i := range 6 * tc.limit / 8 {
 					m.request(m.workers[i%workers])
-					m.workers[0].ticks(500, m.workers[1:]...)
+					m.pass(500)
 					if i%(tc.limit/8) == tc.limit/8-1 {
 						m.killFor(tc.awayFor)
 					}
@@ -113,7 +116,7 @@ func (m *mesh) killFor(micros int64) {
 		w.away = micros > 0
 		w.lose()
 	}
-	m.workers[0].ticks(micros, m.workers[1:]...)
+	m.pass(micros)
 	for _, w := range m.workers {
 		w.away = false
 	}
@@ -131,7 +134,7 @@ func TestBucketsForgetUnitsThatComeBack(t *testing.T) {
 	}
 	m.killFor(1)
 	m.request(m.workers[0])
-	m.workers[0].ticks(400e3, m.workers[1:]...)
+	m.pass(400e3)
 	m.admitted = 0
 	for range 6000 {
 		m.request(m.workers[0])

@@ -62,8 +62,7 @@ func TestReconnectForgetsRejections(t *testing.T) {
 		w.asks(headers{"x-user": "a"})
 		w.answer()
 	}
-	again := w.begin(headers{"x-user": "a"})
-	w.send(again)
+	again := w.arrive(headers{"x-user": "a"})
 	testenv.Same(t, "who decides the third", again.Checks[0].Source, FromMemory)
 	w.lose()
 	w.asks(headers{"x-user": "b"})

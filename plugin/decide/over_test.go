@@ -26,7 +26,7 @@ func TestLateReplyOfARuleThatIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, overRules)
 	for range 2 {
-		w.send(w.begin(headers{"x-soft": "1"}))
+		w.arrive(headers{"x-soft": "1"})
 		w.answer()
 	}
 	q := w.asks(headers{"x-soft": "1", "x-hard": "1"})
@@ -59,7 +59,7 @@ func TestOverKeptBack(t *testing.T) {
 	} {
 		w := newCrowd(t, overRules)
 		for range tc.before {
-			w.send(w.begin(headers{tc.header: "1"}))
+			w.arrive(headers{tc.header: "1"})
 			w.answer()
 		}
 		for _, outcome := range tc.outcomes {

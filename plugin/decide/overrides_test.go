@@ -108,7 +108,7 @@ func TestOneRoundTripForWhatIsRemembered(t *testing.T) {
 		if step.set != "-" {
 			w.set("r|c", step.set, step.life)
 		}
-		q, trips := w.asks(headers{}), 0
+		q, trips := w.asks(nil), 0
 		for ; !q.concluded; trips++ {
 			w.next()
 		}
@@ -146,7 +146,7 @@ func TestClientThatLeft(t *testing.T) {
 	for value, again := range map[string]bool{"tier:pro": false, "tier:free": true, "x2": true, "limits:r=9": true} {
 		w := newWorld(t, 1, contracts, "allow")
 		w.set("r|c", value, 0)
-		w.endStream(w.asks(headers{}))
+		w.endStream(w.asks(nil))
 		w.answer()
 		testenv.Same(t, value+": that it is asked again", len(w.calls) == 1, again)
 	}
@@ -157,11 +157,11 @@ func TestExpiredCheckIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, contracts, "allow")
 	w.set("r|c", "tier:pro", 0)
-	q := w.asks(headers{})
+	q := w.asks(nil)
 	q.Expired(0, w.now.SteadyMicros)
 	w.answer()
 	testenv.Same(t, "calls that ran", len(w.calls), 0)
-	w.asks(headers{})
+	w.asks(nil)
 	w.next()
 	testenv.Same(t, "limits of the next, in its first call", len(w.calls[0].Costs), 2)
 }
@@ -202,8 +202,7 @@ func TestLocalGoesByWhatIsRemembered(t *testing.T) {
 		admitted := 0
 		var last *Question
 		for range 60 {
-			last = w.begin(headers{})
-			if w.send(last); last.verdict.Event != Refused {
+			if last = w.arrive(nil); last.verdict.Event != Refused {
 				admitted++
 			}
 		}
@@ -286,7 +285,7 @@ func TestShortValueFreesLongMemory(t *testing.T) {
 func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, contracts, "allow")
-	sent, kept := w.asks(headers{}), w.begin(headers{})
+	sent, kept := w.asks(nil), w.begin(nil)
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	crowd := &w.worker.crowd

@@ -17,7 +17,7 @@ const overdueParts = `{"name": "r", "key": [{"header": "x-org"}], "cost": {"head
 // may let go: of ann what her part and the organisation's hold, of others what the organisation's does.
 func TestOverdueParts(t *testing.T) {
 	t.Parallel()
-	none := says(0, 5e6)
+	none := decided(0, 5e6)
 	asks := func(user, cost string, want answer.Outcome) kept {
 		return kept{headers{"x-org": "o", "x-user": user, "x-cost": cost}, want, 5e6}
 	}
@@ -27,19 +27,19 @@ func TestOverdueParts(t *testing.T) {
 		all, anns algo.Decision // of the organisation, and of ann's part
 		asks      []kept        // of the same crowd
 	}{
-		{"ann has used hers up", says(3, 0), says(0, 0), []kept{asks("ann", "1", limited), asks("bob", "1", allow)}},
-		{"ann is rejected", says(6, 0), none, []kept{asks("ann", "1", limited), asks("bob", "5", allow)}},
-		{"the organisation is rejected", none, says(4, 0), []kept{asks("ann", "1", limited), asks("bob", "1", limited)}},
+		{"ann has used hers up", decided(3, 0), decided(0, 0), []kept{asks("ann", "1", limited), asks("bob", "1", allow)}},
+		{"ann is rejected", decided(6, 0), none, []kept{asks("ann", "1", limited), asks("bob", "5", allow)}},
+		{"the organisation is rejected", none, decided(4, 0), []kept{asks("ann", "1", limited), asks("bob", "1", limited)}},
 		{
-			"more than the organisation has", says(3, 0), says(4, 0),
+			"more than the organisation has", decided(3, 0), decided(4, 0),
 			[]kept{asks("bob", "4", limited), asks("bob", "3", allow)},
 		},
 		{
-			"what is lent to one is lent", says(3, 0), says(4, 0),
+			"what is lent to one is lent", decided(3, 0), decided(4, 0),
 			[]kept{asks("bob", "2", allow), asks("ann", "2", limited), asks("cy", "1", allow), asks("cy", "1", limited)},
 		},
 		{
-			"lent to her part", says(9, 0), says(2, 0),
+			"lent to her part", decided(9, 0), decided(2, 0),
 			[]kept{asks("ann", "2", allow), asks("ann", "1", limited), asks("bob", "1", allow)},
 		},
 	} {
@@ -62,7 +62,7 @@ func TestOverdueOver(t *testing.T) {
 			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)
 		u := headers{"x-user": "u"}
 		first, second := w.keptBack(u), w.keptBack(u)
-		w.hears(u, replied(says(0, 5e6)), replied(says(1, 0)))
+		w.hears(u, replied(decided(0, 5e6)), replied(decided(1, 0)))
 		testenv.Same(t, name+": the first", w.overdue(first).Outcome.Metric(), answer.FailedAllow.Metric())
 		testenv.Same(t, name+": the second", w.overdue(second).Outcome.Metric(), answer.Limited.Metric())
 	}
@@ -76,7 +76,7 @@ func TestOverdueRejectedIsLentNothing(t *testing.T) {
 			"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h"}]},
 		{"name": "all", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)
 	ann, bob := w.begin(headers{"x-user": "ann"}), w.begin(headers{"x-user": "bob"})
-	w.hears(headers{"x-user": "ann"}, replied(says(0, 5e6)), replied(says(1, 0)))
+	w.hears(headers{"x-user": "ann"}, replied(decided(0, 5e6)), replied(decided(1, 0)))
 	testenv.Same(t, "ann", w.overdue(ann).Outcome.Metric(), answer.Limited.Metric())
 	testenv.Same(t, "bob", w.overdue(bob).Outcome.Metric(), answer.FailedAllow.Metric())
 }

@@ -56,7 +56,7 @@ func TestOverdueSizes(t *testing.T) {
 	class := `{"name": "r", "cost": {"header": "x-cost", "default": 1, "max": 100},
 		"limits": [{"algorithm": "fixed_window", "window": "1h", "limit": 100, "ceiling":
 		{"source": {"header": "x-class"}, "values": {"high": 100, "low": 50}, "default": "low"}}]}`
-	none := says(0, 4e6)
+	none := decided(0, 4e6)
 	size := func(n string) headers { return headers{"x-limit": n} }
 	of := func(class string) headers { return headers{"x-class": class} }
 	heard := func(h headers, d algo.Decision) heardOf { return heardOf{h, []algo.Decision{d}} }
@@ -67,22 +67,22 @@ func TestOverdueSizes(t *testing.T) {
 	}{
 		{
 			"a smaller limit has less", window,
-			[]heardOf{heard(size("20"), says(7, 0))},
+			[]heardOf{heard(size("20"), decided(7, 0))},
 			[]kept{{size("14"), allow, 0}, {size("14"), limited, 5e6}, {size("13"), limited, 5e6}, {size("20"), allow, 0}},
 		},
 		{
 			"a larger one has more, and no more than that", window,
-			[]heardOf{heard(size("5"), says(3, 0))},
+			[]heardOf{heard(size("5"), decided(3, 0))},
 			[]kept{{size("3"), allow, 0}, {size("3"), limited, 5e6}, {size("2"), limited, 5e6}, {size("4"), allow, 0}},
 		},
 		{
 			"a smaller one does not see all that is used", window,
-			[]heardOf{heard(size("20"), says(0, 0)), heard(size("10"), none)},
+			[]heardOf{heard(size("20"), decided(0, 0)), heard(size("10"), none)},
 			[]kept{{size("20"), limited, 5e6}, {size("10"), limited, 4e6}, {size("21"), allow, 0}},
 		},
 		{
 			"units that have come back", window,
-			[]heardOf{heard(size("20"), says(0, 0)), heard(size("10"), says(9, 0))},
+			[]heardOf{heard(size("20"), decided(0, 0)), heard(size("10"), decided(9, 0))},
 			[]kept{{size("2"), allow, 0}, {size("2"), limited, 5e6}},
 		},
 		{
@@ -92,17 +92,17 @@ func TestOverdueSizes(t *testing.T) {
 		},
 		{
 			"a class below", class,
-			[]heardOf{heard(of("high"), says(51, 0))},
+			[]heardOf{heard(of("high"), decided(51, 0))},
 			[]kept{{of("low"), allow, 0}, {of("low"), limited, 5e6}, {of("high"), allow, 0}},
 		},
 		{
 			"a class above, after more was seen", class,
-			[]heardOf{heard(of("high"), says(0, 0)), heard(of("low"), none)},
+			[]heardOf{heard(of("high"), decided(0, 0)), heard(of("low"), none)},
 			[]kept{{of("high"), limited, 5e6}},
 		},
 		{
 			"a cost that a class never has room for", class,
-			[]heardOf{heard(of("high"), says(60, 0))},
+			[]heardOf{heard(of("high"), decided(60, 0))},
 			[]kept{{headers{"x-class": "low", "x-cost": "51"}, limited, algo.Never}},
 		},
 	} {
@@ -136,17 +136,17 @@ func TestOverdueGuarantee(t *testing.T) {
 	}{
 		{
 			"her guarantee is used up, the pool has two",
-			[]heardOf{{ann, []algo.Decision{pool(2, 18), says(0, 0)}}},
+			[]heardOf{{ann, []algo.Decision{pool(2, 18), decided(0, 0)}}},
 			[]kept{{ann, allow, 0}, {bob, allow, 0}, {ann, limited, 18 * second}, {bob, limited, 18 * second}},
 		},
 		{
 			"the pool is full, her guarantee is not",
-			[]heardOf{{ann, []algo.Decision{pool(0, 25), says(2, 0)}}},
+			[]heardOf{{ann, []algo.Decision{pool(0, 25), decided(2, 0)}}},
 			[]kept{{ann, allow, 0}, {ann, allow, 0}, {ann, limited, 25 * second}, {bob, limited, 25 * second}},
 		},
 		{
 			"the debt has room for one",
-			[]heardOf{{ann, []algo.Decision{pool(0, 39), says(4, 0)}}},
+			[]heardOf{{ann, []algo.Decision{pool(0, 39), decided(4, 0)}}},
 			[]kept{{ann, allow, 0}, {ann, limited, 39 * second}},
 		},
 		{

@@ -25,8 +25,7 @@ func micros(t *testing.T, text string) int64 {
 // answered is a request that Redis decides at once.
 func (w *world) answered() *Question {
 	w.t.Helper()
-	q := w.begin(headers{})
-	w.send(q)
+	q := w.arrive(nil)
 	w.answer()
 	if !q.concluded {
 		w.t.Fatal("it was not concluded")
@@ -95,8 +94,7 @@ func TestRejectedLevelsInTheEmbeddedStore(t *testing.T) {
 		{"name": "user", "algorithm": "fixed_window", "limit": 9, "window": "366d", "per": [{"header": "x-user"}]}]}]}`)
 	w.away = true
 	for i, user := range []string{"a", "b", "b"} {
-		q := w.begin(headers{"x-user": user})
-		w.send(q)
+		q := w.arrive(headers{"x-user": user})
 		testenv.Same(t, "whether it is refused", q.verdict.Event == Refused, i > 0)
 		testenv.Same(t, "what the user has left", q.Checks[0].Decisions[1].Remaining, []int64{8, 9, 9}[i])
 	}

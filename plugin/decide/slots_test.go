@@ -32,10 +32,7 @@ const oneFlight = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "r
 
 // fly brings a request of user u, which Redis has not answered yet.
 func (w *world) fly(cost int) *Question {
-	w.t.Helper()
-	q := w.begin(headers{"x-user": "u", "x-cost": fmt.Sprint(cost)})
-	w.send(q)
-	return q
+	return w.arrive(headers{"x-user": "u", "x-cost": fmt.Sprint(cost)})
 }
 
 // wantHeld wants so many slots to be held, once Redis has answered all that it was sent.

@@ -293,28 +293,30 @@ func (w *world) begin(h headers) *Question {
 	return q
 }
 
-// send has the worker decide about a request that was begun.
-func (w *world) send(q *Question) {
+// arrive brings a request, about which the worker decides, or asks Redis.
+func (w *world) arrive(h headers) *Question {
+	q := w.begin(h)
 	if effect := w.worker.Arrive(q, w.now); effect != Continue && effect != Pause {
 		w.t.Fatalf("request %d: effect %s", q.ContextID, effectNames[effect])
 	}
+	return q
 }
 
 // asks is a request with some headers, which waits for Redis.
 func (w *world) asks(h headers) *Question {
 	w.t.Helper()
-	q := w.begin(h)
-	if w.send(q); q.State() != Asking {
+	q := w.arrive(h)
+	if q.State() != Asking {
 		w.t.Fatal("decided without Redis")
 	}
 	return q
 }
 
-// recalls is a request that the worker decides without Redis.
+// recalls is a request without headers that the worker decides without Redis.
 func (w *world) recalls() Verdict {
 	w.t.Helper()
-	q := w.begin(headers{})
-	if w.send(q); q.State() == Asking {
+	q := w.arrive(nil)
+	if q.State() == Asking {
 		w.t.Fatal("Redis was asked")
 	}
 	return q.verdict

@@ -10,12 +10,12 @@ import (
 func bench(b *testing.B, s *Store, p *algo.Plan, n int) {
 	b.Helper()
 	var tag numbered
-	out := make([]algo.Decision, len(p.Limits()))
+	out, costs := make([]algo.Decision, len(p.Limits())), p.Each(1)
 	now := t0
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		now++
-		if _, _, err := s.Take(p, tag.of(i%n), now, 1, out); err != nil {
+		if _, err := s.Decide(p, tag.of(i%n), now, costs, out, Charge); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -47,23 +47,23 @@ func BenchmarkTake(b *testing.B) {
 	}
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: minute}
 	b.Run("one identity", func(b *testing.B) {
-		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, gcra), 1)
+		bench(b, sized(unshared{}, Options{}), policy(b, gcra), 1)
 	})
 	b.Run("one identity, three limits", func(b *testing.B) {
-		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, three...), 1)
+		bench(b, sized(unshared{}, Options{}), policy(b, three...), 1)
 	})
 	b.Run("denied", func(b *testing.B) {
 		one := algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros}
-		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, one), 1)
+		bench(b, sized(unshared{}, Options{}), policy(b, one), 1)
 	})
 	b.Run("40000 identities", func(b *testing.B) {
-		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, gcra), 40_000)
+		bench(b, sized(unshared{}, Options{}), policy(b, gcra), 40_000)
 	})
 	b.Run("full pages", func(b *testing.B) {
-		bench(b, sized(unshared{}, chance{}, Options{Pages: 64}), policy(b, gcra), 64_000)
+		bench(b, sized(unshared{}, Options{Pages: 64}), policy(b, gcra), 64_000)
 	})
 	b.Run("longest log", func(b *testing.B) {
-		bench(b, sized(unshared{}, chance{}, Options{}), policy(b, log), 1)
+		bench(b, sized(unshared{}, Options{}), policy(b, log), 1)
 	})
 }
 
@@ -72,21 +72,21 @@ func TestTakeAndRefundAllocateNothing(t *testing.T) {
 	for name, l := range limitsOf(algo.MaxUnits-2, hour) {
 		l.Burst = 0
 		p := policy(t, l)
-		s := sized(unshared{}, chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(unshared{}, Options{Pages: 2, PageBytes: 1024})
 		var tag numbered
-		out := make([]algo.Decision, 1)
+		out, two, one := make([]algo.Decision, 1), p.Each(2), p.Each(1)
 		i := 0
 		step := func() {
 			i++
 			now, id := t0+int64(i), tag.of(i%50)
-			at, allowed, err := s.Take(p, id, now, 2, out)
-			if err != nil || !allowed {
-				t.Fatalf("%s: allowed %v, %v", name, allowed, err)
+			r, err := s.Decide(p, id, now, two, out, Charge)
+			if err != nil || !r.Allowed {
+				t.Fatalf("%s: allowed %v, %v", name, r.Allowed, err)
 			}
 			if i%7 != 0 {
 				return
 			}
-			if err := s.Refund(p, id, at, now, 1); err != nil {
+			if err := s.RefundEach(p, id, r.AtMicros, now, one); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}

@@ -22,10 +22,10 @@ func (tag *numbered) of(i int) []byte {
 func fill(t testing.TB, s *Store, p *algo.Plan, first, n int, now int64) {
 	t.Helper()
 	var tag numbered
-	out := make([]algo.Decision, len(p.Limits()))
+	out, costs := make([]algo.Decision, len(p.Limits())), p.Each(1)
 	for i := range n {
-		if _, allowed, err := s.Take(p, tag.of(first+i), now+int64(i), 1, out); err != nil || !allowed {
-			t.Fatalf("identity %d: allowed %v, %v", i, allowed, err)
+		if r, err := s.Decide(p, tag.of(first+i), now+int64(i), costs, out, Charge); err != nil || !r.Allowed {
+			t.Fatalf("identity %d: allowed %v, %v", i, r.Allowed, err)
 		}
 	}
 }
@@ -34,7 +34,7 @@ func TestMemoryIsBoundedWhateverTheIdentities(t *testing.T) {
 	t.Parallel()
 	const pages, pageBytes = 4096, 256
 	m := newMemory()
-	s := sized(m, chance{}, Options{Pages: pages, PageBytes: pageBytes})
+	s := sized(m, Options{Pages: pages, PageBytes: pageBytes})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 100, WindowMicros: hour})
 	fill(t, s, p, 0, 1_000_000, t0)
 	total, largest := m.size()
@@ -52,7 +52,7 @@ func TestCapacity(t *testing.T) {
 	if s.Evictions() != 0 {
 		t.Errorf("%d evictions at 200,000 identities, want none", s.Evictions())
 	}
-	s = sized(newMemory(), chance{}, Options{Pages: DefaultPages / 32})
+	s = sized(newMemory(), Options{Pages: DefaultPages / 32})
 	fill(t, s, p, 0, 500_000/32, t0)
 	if kept := 500_000 - 32*int(s.Evictions()); kept < 350_000 {
 		t.Errorf("%d identities are kept, want 350,000", kept)
@@ -62,7 +62,7 @@ func TestCapacity(t *testing.T) {
 // Expired records make room before any other has to go.
 func TestExpiredRecordsMakeRoom(t *testing.T) {
 	t.Parallel()
-	s := sized(newMemory(), chance{}, Options{Pages: 4, PageBytes: 1024})
+	s := sized(newMemory(), Options{Pages: 4, PageBytes: 1024})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: second})
 	const fits = 40
 	for i := range 100 {
@@ -85,18 +85,18 @@ func TestAnEvictionAdmitsAtMostTheCapacity(t *testing.T) {
 	for name, l := range limitsOf(capacity, hour) {
 		l.Burst = 0
 		p := policy(t, l)
-		s := sized(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(newMemory(), Options{Pages: 2, PageBytes: 1024})
 		var tag numbered
 		var admitted [identities]uint64
 		out := make([]algo.Decision, 1)
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range 5000 {
 			i := rng.IntN(identities)
-			_, allowed, err := s.Take(p, tag.of(i), t0, 1, out)
+			r, err := s.Decide(p, tag.of(i), t0, p.Each(1), out, Charge)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if allowed {
+			if r.Allowed {
 				admitted[i]++
 			}
 		}
@@ -117,7 +117,7 @@ func TestAFloodFreesNoneThatHasUsedMore(t *testing.T) {
 	t.Parallel()
 	for name, l := range limitsOf(100, hour) {
 		p := policy(t, l)
-		s := sized(newMemory(), chance{}, Options{Pages: 2, PageBytes: 1024})
+		s := sized(newMemory(), Options{Pages: 2, PageBytes: 1024})
 		fresh, _ := take(t, s, p, "r|exhausted", t0, 0)
 		take(t, s, p, "r|exhausted", t0, fresh[0].Remaining)
 		take(t, s, p, "r|half used", t0, 50)

@@ -22,7 +22,7 @@ func FuzzPage(f *testing.F) {
 	}
 	p := policy(f, limits...)
 	m := newMemory()
-	s := sized(m, chance{}, Options{Pages: 1})
+	s := sized(m, Options{Pages: 1})
 	key, seed := pageOfTag(f, s, "r|a"), m.data[seedKey]
 	fingerprint := s.identity.fingerprint
 	f.Add([]byte(nil), true, t0)
@@ -42,13 +42,13 @@ func FuzzPage(f *testing.F) {
 		}
 		m := newMemory()
 		m.data[seedKey], m.data[key] = seed, versioned{data, 1}
-		s := sized(m, chance{}, Options{Pages: 1})
+		s := sized(m, Options{Pages: 1})
 		out := make([]algo.Decision, len(limits))
-		at, allowed, err := s.Take(p, []byte("r|a"), now, 1, out)
+		r, err := s.Decide(p, []byte("r|a"), now, p.Each(1), out, Charge)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if allowed {
+		if r.Allowed {
 			// The page is well formed, and starts with the entry of the identity.
 			page := m.data[key].value
 			e, rest, ok := nextEntry(entriesOf(page))
@@ -56,9 +56,9 @@ func FuzzPage(f *testing.F) {
 				t.Fatalf("no entry of the identity in front of % x", page)
 			}
 			for ok {
-				r := e.records()
-				for _, whole := r.record(e); whole; {
-					_, whole = r.record(e)
+				all := e.records()
+				for _, whole := all.record(e); whole; {
+					_, whole = all.record(e)
 				}
 				e, rest, ok = nextEntry(rest)
 			}
@@ -66,7 +66,7 @@ func FuzzPage(f *testing.F) {
 				t.Fatalf("%d bytes of % x are no entry", len(rest), page)
 			}
 		}
-		if err := s.Refund(p, []byte("r|a"), at, now, 1); err != nil {
+		if err := s.RefundEach(p, []byte("r|a"), r.AtMicros, now, p.Each(1)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,9 +16,7 @@ func penalized(t testing.TB, limits ...algo.Limit) *algo.Plan {
 	p, err := algo.NewPlanWithTerms(limits, algo.Terms{
 		Penalty: &algo.Penalty{After: 3, WithinMicros: minute, ForMicros: []int64{5 * minute, hour}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return p
 }
 
@@ -28,9 +26,7 @@ var twoAnHour = algo.Limit{Algorithm: algo.FixedWindow, FromFirstRequest: true, 
 func rule(t testing.TB, s *Store, p *algo.Plan, tag string, now int64) algo.Ruling {
 	t.Helper()
 	r, err := s.Decide(p, []byte(tag), now, p.Each(1), make([]algo.Decision, len(p.Limits())), Obey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return r
 }
 
@@ -39,7 +35,7 @@ func rule(t testing.TB, s *Store, p *algo.Plan, tag string, now int64) algo.Ruli
 func TestPenaltyOfAllWorkers(t *testing.T) {
 	t.Parallel()
 	shared, now := newMemory(), 1000*hour
-	a, b := sized(shared, chance{}, Options{}), sized(shared, chance{}, Options{})
+	a, b := sized(shared, Options{}), sized(shared, Options{})
 	p, tier := penalized(t, twoAnHour), penalized(t, algo.Limit{Algorithm: algo.GCRA, Units: 9, WindowMicros: second})
 	none := penalized(t)
 	for n, want := range []bool{true, true, false, false} {
@@ -49,7 +45,7 @@ func TestPenaltyOfAllWorkers(t *testing.T) {
 		testenv.Same(t, what+"what decides", r.By, algo.ByLimits)
 		testenv.Same(t, what+"the block that it earns", r.EarnedMicros, 0)
 	}
-	if err := a.Refund(p, []byte("r|x"), now, now, 1); err != nil {
+	if err := a.RefundEach(p, []byte("r|x"), now, now, p.Each(1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, allowed := take(t, a, p, "r|x", now, 1); !allowed { // as in mode local: no penalty
@@ -96,7 +92,7 @@ func TestPenaltyOfAClockSetBack(t *testing.T) {
 func TestPenaltyAgrees(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 5))
-	s, now := sized(newMemory(), chance{}, Options{Pages: 2}), 1000*hour
+	s, now := sized(newMemory(), Options{Pages: 2}), 1000*hour
 	p := penalized(t, twoAnHour)
 	penalty := p.Terms().Penalty
 	states, penalties := map[string][]algo.State{}, map[string]algo.State{}

@@ -40,7 +40,7 @@ func TestLimitsOfOtherTiersStay(t *testing.T) {
 	for name, l := range limitsOf(5, hour) {
 		free, paid := policy(t, l), policy(t, limitsOf(5, 2*hour)[name])
 		m := newMemory()
-		s := sized(m, chance{}, Options{})
+		s := sized(m, Options{})
 		take(t, s, free, "r|a", t0, 3)
 		take(t, s, paid, "r|a", t0+1, 2)
 		wantFree, _ := take(t, newStore(), free, "r|b", t0, 3)
@@ -63,7 +63,7 @@ func TestALongerTierKeepsTheEntry(t *testing.T) {
 	t.Parallel()
 	long := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: 24 * hour})
 	short := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 5, WindowMicros: second})
-	s := sized(newMemory(), chance{}, Options{Pages: 1})
+	s := sized(newMemory(), Options{Pages: 1})
 	take(t, s, long, "r|a", t0, 3)
 	take(t, s, short, "r|a", t0, 1)
 	take(t, s, short, "r|b", t0+minute, 1)
@@ -93,7 +93,7 @@ func TestTiersWithTwoKindsOfFixedWindow(t *testing.T) {
 func TestRecordsOfManyReloadsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	s := sized(m, chance{}, Options{})
+	s := sized(m, Options{})
 	for i := range int64(500) {
 		p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 9, WindowMicros: 24*hour + i*1000})
 		if _, allowed := take(t, s, p, "r|a", t0, 9); !allowed {
@@ -113,7 +113,7 @@ func TestAPageOfAnotherVersionIsEmpty(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour})
 	m := newMemory()
-	s := sized(m, chance{}, Options{Pages: 1})
+	s := sized(m, Options{Pages: 1})
 	take(t, s, p, "r|a", t0, 5)
 	key := pageOfTag(t, s, "r|a")
 	m.data[key].value[0]++
@@ -144,7 +144,7 @@ func TestARecordLongerThanAPage(t *testing.T) {
 		WindowMicros: algo.MaxWindowMicros, SubWindows: algo.MaxSubWindows,
 	}
 	p, m, w := policy(t, sixteen(counter)...), newMemory(), twins{}
-	s := sized(m, chance{}, Options{Pages: 1})
+	s := sized(m, Options{Pages: 1})
 	small := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: hour})
 	want := make([]algo.Decision, algo.MaxLimits)
 	for i := range int64(3 * algo.MaxSubWindows) {
@@ -165,7 +165,7 @@ func TestManyLogsFitAPage(t *testing.T) {
 	t.Parallel()
 	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: 2000, WindowMicros: minute}
 	p, m := policy(t, sixteen(log)...), newMemory()
-	s := sized(m, chance{}, Options{Pages: 1})
+	s := sized(m, Options{Pages: 1})
 	for i := range int64(2000) {
 		out, allowed := take(t, s, p, "r|a", t0+i, 1)
 		if !allowed || out[15].Remaining != 2000-i-1 {

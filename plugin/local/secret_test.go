@@ -11,12 +11,12 @@ import (
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	p, m := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 5, WindowMicros: hour}), newMemory()
-	one, other := sized(m, chance{}, Options{Namespace: "0:a"}), sized(m, chance{}, Options{Namespace: "1:a"})
+	one, other := sized(m, Options{Namespace: "0:a"}), sized(m, Options{Namespace: "1:a"})
 	take(t, one, p, "r|a", t0, 3)
 	if out, _ := take(t, other, p, "r|a", t0, 0); out[0].Remaining != 5 {
 		t.Errorf("%d remain in the other namespace, want 5", out[0].Remaining)
 	}
-	if out, _ := take(t, sized(m, chance{}, Options{Namespace: "0:a"}), p, "r|a", t0, 0); out[0].Remaining != 2 {
+	if out, _ := take(t, sized(m, Options{Namespace: "0:a"}), p, "r|a", t0, 0); out[0].Remaining != 2 {
 		t.Errorf("%d remain in the same namespace, want 2", out[0].Remaining)
 	}
 }
@@ -43,7 +43,7 @@ func TestPagesDependOnASecret(t *testing.T) {
 func TestWorkersShareTheSecret(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	first, second := sized(m, chance{}, Options{}), sized(m, chance{}, Options{})
+	first, second := sized(m, Options{}), sized(m, Options{})
 	m.beside = func() {
 		m.beside = nil
 		pageOfTag(t, second, "r|a")
@@ -52,7 +52,7 @@ func TestWorkersShareTheSecret(t *testing.T) {
 	if !bytes.Equal(first.secret, second.secret) {
 		t.Error("two workers have two secrets")
 	}
-	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); pageOfTag(t, sized(m, chance{}, Options{}), "r|a") == "" {
+	if m.data[seedKey] = (versioned{[]byte("garbage"), 9}); pageOfTag(t, sized(m, Options{}), "r|a") == "" {
 		t.Error("no page")
 	}
 	if n := len(m.data[seedKey].value); n != seedSize {

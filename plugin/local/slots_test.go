@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-func slotPlan(t *testing.T) *algo.Plan {
-	return policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: 3600e6},
-		algo.Limit{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6})
+// slotLimits are one of requests, and one of slots.
+var slotLimits = []algo.Limit{
+	{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: hour},
+	{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6},
 }
 
 // slotWorker is one worker and what it holds of the identity r|a.
@@ -22,30 +24,26 @@ type slotWorker struct {
 func (w *slotWorker) take(now, slots int64) bool {
 	w.t.Helper()
 	w.store.Occupying(w.held)
-	_, allowed, err := w.store.TakeEach(w.plan, []byte("r|a"), now, []int64{1, slots}, make([]algo.Decision, 2))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if allowed {
+	r, err := w.store.Decide(w.plan, []byte("r|a"), now, []int64{1, slots}, make([]algo.Decision, 2), Charge)
+	testenv.OK(w.t, err)
+	if r.Allowed {
 		w.held += slots
 	}
-	return allowed
+	return r.Allowed
 }
 
 func (w *slotWorker) hold(now, held int64) {
 	w.t.Helper()
 	w.held = held
-	if err := w.store.Occupy(w.plan, []byte("r|a"), now, held); err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, w.store.Occupy(w.plan, []byte("r|a"), now, held))
 }
 
 // TestSlotsOfTwoWorkers walks through what the workers of one Envoy do.
 func TestSlotsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
-	shared, p := newMemory(), slotPlan(t)
-	a := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
-	b := &slotWorker{t: t, store: sized(shared, chance{}, Options{}), plan: p}
+	shared, p := newMemory(), policy(t, slotLimits...)
+	a := &slotWorker{t: t, store: sized(shared, Options{}), plan: p}
+	b := &slotWorker{t: t, store: sized(shared, Options{}), plan: p}
 	const later, end = t0 + 29e6, t0 + 31e6
 	for _, step := range []struct {
 		what    string
@@ -85,7 +83,7 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 // TestEvictedSlots: a worker says anew what it holds with each call.
 func TestEvictedSlots(t *testing.T) {
 	t.Parallel()
-	p := slotPlan(t)
+	p := policy(t, slotLimits...)
 	a := &slotWorker{t: t, store: newStore(), plan: p}
 	if !a.take(t0, 4) {
 		t.Fatal("refused")
@@ -93,7 +91,7 @@ func TestEvictedSlots(t *testing.T) {
 	forgetful := newMemory()
 	a.store.shared, a.store.secret = forgetful, nil
 	a.hold(t0, 4)
-	b := &slotWorker{t: t, store: sized(forgetful, chance{}, Options{}), plan: p}
+	b := &slotWorker{t: t, store: sized(forgetful, Options{}), plan: p}
 	if b.take(t0, 2) {
 		t.Error("6 of 5 are held by two")
 	}

@@ -40,7 +40,7 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(20) {
 				rng := rand.New(rand.NewPCG(seed, 0))
-				s, w := sized(newMemory(), chance{}, Options{Pages: 3}), twins{}
+				s, w := sized(newMemory(), Options{Pages: 3}), twins{}
 				got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
 				window := p.Limits()[0].WindowMicros
 				now := t0
@@ -48,20 +48,20 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 					now += rng.Int64N(window) >> rng.IntN(16)
 					tag, cost := fmt.Sprint("rule|", rng.IntN(20)), rng.Int64N(4)
 					states := w.of(p, tag)
-					at, allowed, err := s.Take(p, []byte(tag), now, cost, got)
-					if err != nil || at != now {
-						t.Fatalf("step %d: decided at %d, not %d: %v", step, at, now, err)
+					r, err := s.Decide(p, []byte(tag), now, p.Each(cost), got, Charge)
+					if err != nil || r.AtMicros != now {
+						t.Fatalf("step %d: decided at %d, not %d: %v", step, r.AtMicros, now, err)
 					}
 					p.Rebase(states, now)
-					if p.Decide(states, now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
+					if p.Decide(states, now, p.Each(cost), want) != r.Allowed || !slices.Equal(got, want) {
 						t.Fatalf("step %d, cost %d:\ngot  %+v\nwant %+v", step, cost, got, want)
 					}
-					if allowed && rng.IntN(4) == 0 {
+					if r.Allowed && rng.IntN(4) == 0 {
 						now += rng.Int64N(window / 4)
-						if err := s.Refund(p, []byte(tag), at, now, cost); err != nil {
+						if err := s.RefundEach(p, []byte(tag), r.AtMicros, now, p.Each(cost)); err != nil {
 							t.Fatal(err)
 						}
-						p.Refund(states, at, now, p.Each(cost))
+						p.Refund(states, r.AtMicros, now, p.Each(cost))
 					}
 				}
 				if s.Evictions() != 0 {
@@ -75,7 +75,7 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 func TestDeniedAndFreeTakesWriteNothing(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	s := sized(m, chance{}, Options{})
+	s := sized(m, Options{})
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: minute})
 	take(t, s, p, "r|a", t0, 0)
 	if len(m.data) != 1 { // the seed
@@ -93,7 +93,7 @@ func TestRefund(t *testing.T) {
 	for name, l := range limitsOf(3, minute) {
 		p := policy(t, l)
 		s := newStore()
-		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); err != nil {
+		if err := s.RefundEach(p, []byte("r|a"), t0, t0, p.Each(1)); err != nil {
 			t.Fatalf("%s: refund of what was never charged: %v", name, err)
 		}
 		fresh, _ := take(t, s, p, "r|a", t0, 0)
@@ -101,7 +101,7 @@ func TestRefund(t *testing.T) {
 		if _, allowed := take(t, s, p, "r|a", t0, capacity); !allowed {
 			t.Fatalf("%s: a full capacity of %d is denied", name, capacity)
 		}
-		if err := s.Refund(p, []byte("r|a"), t0, t0, capacity); err != nil {
+		if err := s.RefundEach(p, []byte("r|a"), t0, t0, p.Each(capacity)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got, _ := take(t, s, p, "r|a", t0, 0); !slices.Equal(got, fresh) {
@@ -155,55 +155,30 @@ func TestALateWorker(t *testing.T) {
 		want, _ := take(t, s, p, "r|a", boundary, 0)
 
 		out := make([]algo.Decision, 1)
-		at, _, err := s.Take(p, []byte("r|a"), boundary-1000, 0, out)
+		r, err := s.Decide(p, []byte("r|a"), boundary-1000, p.Each(0), out, Charge)
 		testenv.SameError(t, name+": 1 ms late", err, nil)
-		testenv.Same(t, name+": the time, 1 ms late", at, boundary)
+		testenv.Same(t, name+": the time, 1 ms late", r.AtMicros, boundary)
 		testenv.Same(t, name+": the decision, 1 ms late", out[0], want[0])
 		back := boundary - graceMicros
-		if at, _, err = s.Take(p, []byte("r|a"), back, 0, out); err != nil || at != back {
-			t.Errorf("%s: clock set back: at %d, want %d (%v)", name, at, back, err)
+		if r, err = s.Decide(p, []byte("r|a"), back, p.Each(0), out, Charge); err != nil || r.AtMicros != back {
+			t.Errorf("%s: clock set back: at %d, want %d (%v)", name, r.AtMicros, back, err)
 		}
 	}
-}
-
-// failing is SharedData that fails after a number of calls.
-type failing struct {
-	*memory
-	gets, sets int
-	err        error
-}
-
-func (f *failing) Get(key string) ([]byte, uint32, error) {
-	if f.gets--; f.gets < 0 {
-		return nil, 0, f.err
-	}
-	return f.memory.Get(key)
-}
-
-func (f *failing) Set(key string, value []byte, cas uint32) error {
-	if f.sets--; f.sets < 0 {
-		return f.err
-	}
-	return f.memory.Set(key, value, cas)
 }
 
 func TestHostErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: minute})
-	out := make([]algo.Decision, 1)
 	broken := errors.New("broken")
-	f := &failing{memory: newMemory(), err: broken}
-	s := sized(f, chance{}, Options{})
 	for _, c := range []struct{ gets, sets int }{{0, 9}, {9, 0}} {
-		f.gets, f.sets = 3, 2 // one set and two gets for the seed
+		m := newMemory()
+		s := sized(m, Options{})
 		take(t, s, p, "r|a", t0, 1)
-		f.gets, f.sets = c.gets, c.sets
-		if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, out); allowed || !errors.Is(err, broken) {
-			t.Errorf("%+v: Take: allowed %v, %v", c, allowed, err)
-		}
-		f.gets, f.sets = c.gets, c.sets
-		if err := s.Refund(p, []byte("r|a"), t0, t0, 1); !errors.Is(err, broken) {
-			t.Errorf("%+v: Refund: %v", c, err)
-		}
+		m.err, m.gets, m.sets = broken, c.gets, c.sets
+		r, err := s.Decide(p, []byte("r|a"), t0, p.Each(1), make([]algo.Decision, 1), Charge)
+		testenv.SameError(t, fmt.Sprintf("%+v: Decide", c), err, broken)
+		testenv.Same(t, "that it is allowed", r.Allowed, false)
+		m.gets, m.sets = c.gets, c.sets
+		testenv.SameError(t, fmt.Sprintf("%+v: Refund", c), s.RefundEach(p, []byte("r|a"), t0, t0, p.Each(1)), broken)
 	}
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 const workers = 8
@@ -17,7 +17,7 @@ const workers = 8
 func inParallel(shared SharedData, opts Options, work func(worker uint64, s *Store)) {
 	var group sync.WaitGroup
 	for worker := range uint64(workers) {
-		group.Go(func() { work(worker, sized(shared, chance{}, opts)) })
+		group.Go(func() { work(worker, sized(shared, opts)) })
 	}
 	group.Wait()
 }
@@ -59,9 +59,9 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 				out := make([]algo.Decision, 1)
 				for range 200 {
 					i, cost := rng.IntN(len(tags)), 1+rng.Int64N(3)
-					at, allowed, err := s.Take(p, []byte(tags[i]), t0+rng.Int64N(3000), cost, out)
-					if err != nil || !allowed {
-						t.Errorf("allowed %v, %v", allowed, err)
+					r, err := s.Decide(p, []byte(tags[i]), t0+rng.Int64N(3000), p.Each(cost), out, Charge)
+					if err != nil || !r.Allowed {
+						t.Errorf("allowed %v, %v", r.Allowed, err)
 						return
 					}
 					used[i].Add(cost)
@@ -69,14 +69,14 @@ func TestWorkersLoseNoChargeAndNoRefund(t *testing.T) {
 						continue
 					}
 					used[i].Add(-cost)
-					if err := s.Refund(p, []byte(tags[i]), at, t0+rng.Int64N(3000), cost); err != nil {
+					if err := s.RefundEach(p, []byte(tags[i]), r.AtMicros, t0+rng.Int64N(3000), p.Each(cost)); err != nil {
 						t.Error(err)
 						return
 					}
 				}
 			})
 			// A bucket recovers a unit in 720 ms, the first after those 3.
-			s := sized(m, chance{}, Options{Pages: 2})
+			s := sized(m, Options{Pages: 2})
 			for i, tag := range tags {
 				out, _ := take(t, s, p, tag, t0+3000, 0)
 				if got := p.Limits()[0].Capacity() - out[0].Remaining; got != used[i].Load() {
@@ -92,7 +92,7 @@ func TestTwoWorkersCreateAPage(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
 	m := newMemory()
-	first, second := sized(m, chance{}, Options{}), sized(m, chance{}, Options{})
+	first, second := sized(m, Options{}), sized(m, Options{})
 	m.beside = func() {
 		m.beside = nil
 		take(t, second, p, "r|a", t0, 3)
@@ -105,21 +105,19 @@ func TestTwoWorkersCreateAPage(t *testing.T) {
 func TestContentionIsBounded(t *testing.T) {
 	t.Parallel()
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 10, WindowMicros: hour})
-	f := &failing{memory: newMemory(), gets: 3, sets: 2, err: ErrCASMismatch}
-	s := sized(f, chance{}, Options{})
+	m := newMemory()
+	s := sized(m, Options{})
 	take(t, s, p, "r|a", t0, 1)
-	f.gets, f.sets = 2*maxRounds+1, 0
-	if _, allowed, err := s.Take(p, []byte("r|a"), t0, 1, make([]algo.Decision, 1)); allowed ||
-		!errors.Is(err, ErrContended) {
-		t.Errorf("Take: allowed %v, %v", allowed, err)
+	m.err, m.gets = ErrCASMismatch, 2*maxRounds+1
+	r, err := s.Decide(p, []byte("r|a"), t0, p.Each(1), make([]algo.Decision, 1), Charge)
+	testenv.SameError(t, "Decide", err, ErrContended)
+	testenv.Same(t, "that it is allowed", r.Allowed, false)
+	testenv.SameError(t, "Refund", s.RefundEach(p, []byte("r|a"), t0, t0, p.Each(1)), ErrContended)
+	if m.gets != 1 {
+		t.Errorf("%d tries, want %d for each of the two", 2*maxRounds+1-m.gets, maxRounds)
 	}
-	if err := s.Refund(p, []byte("r|a"), t0, t0, 1); !errors.Is(err, ErrContended) {
-		t.Errorf("Refund: %v", err)
-	}
-	if f.gets != 1 {
-		t.Errorf("%d tries, want %d for each of the two", 2*maxRounds+1-f.gets, maxRounds)
-	}
-	if out, _ := take(t, sized(f.memory, chance{}, Options{}), p, "r|a", t0, 0); out[0].Remaining != 9 {
+	m.err = nil
+	if out, _ := take(t, sized(m, Options{}), p, "r|a", t0, 0); out[0].Remaining != 9 {
 		t.Errorf("%d remain, want 9: nothing was charged", out[0].Remaining)
 	}
 }
@@ -130,7 +128,7 @@ func TestVersionsWrap(t *testing.T) {
 	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 100, WindowMicros: hour})
 	m := newMemory()
 	m.cas = casCreate - 3
-	s := sized(m, chance{}, Options{Pages: 1})
+	s := sized(m, Options{Pages: 1})
 	var remaining []int64
 	for range 6 {
 		out, _ := take(t, s, p, "r|a", t0, 1)

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -106,7 +107,7 @@ func TestResponseOfARule(t *testing.T) {
 	own, again := f.Answer(&r)
 	testenv.Same(t, "that it is the same answer again", again, false)
 	testenv.Same(t, "the rule's status", own.Status, 402)
-	testenv.Same(t, "the rule's body is the default", parseProblem(t, own.Body).Status, 402)
+	testenv.Same(t, "that the rule's body is the default", strings.Contains(own.Body, `"status":402,`), true)
 	testenv.Same(t, "the rule's header", own.Headers[len(own.Headers)-1], [2]string{"x-a", "b"})
 	r.GRPC = true
 	rpc, _ := f.Answer(&r)

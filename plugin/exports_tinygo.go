@@ -116,7 +116,8 @@ func onLog(contextID uint32) {
 func onDone(contextID uint32) (done bool) {
 	callbackBegins()
 	done = true
-	if live.get(contextID) != nil {
+	if r := live.get(contextID); r != nil {
+		r.OnHttpStreamDone()
 		live.remove(contextID)
 	} else if p := pluginOf(contextID); p != nil {
 		recent = nil

@@ -75,6 +75,9 @@ var nativeCallbacks = map[string]func(g *nativeGuest, id uint32, args []uint32) 
 		return 0
 	},
 	"proxy_on_done": func(g *nativeGuest, id uint32, _ []uint32) uint32 {
+		if s := g.streams[id]; s != nil {
+			s.OnHttpStreamDone()
+		}
 		p := g.vm.plugins[id]
 		return boolResult(p == nil || p.OnPluginDone())
 	},

@@ -122,9 +122,14 @@ func (r *httpRequest) OnHttpResponseHeaders(int, bool) types.Action {
 	return types.ActionContinue
 }
 
-// OnHttpStreamDone ends the request, perhaps while it waits: its client has left.
+// OnHttpStreamDone ends the request, perhaps while it waits: its client has left. It is called when Envoy logs the
+// stream, while all that a settlement reads is there, and when its filters end. Of HTTP/3 Envoy logs a stream when
+// its client has acknowledged the last byte, and then no filter hears of it: the end of its filters is the first call.
 func (r *httpRequest) OnHttpStreamDone() {
 	l, q := r.limiter, r.question
+	if q == nil {
+		return
+	}
 	l.host.running(q.ContextID)
 	redirected := false
 	if q.State() == decide.Passed && len(q.Checks) > 0 {

@@ -57,6 +57,10 @@ var endings = []struct {
 			x.finish("503")
 		}, taken,
 	},
+	{"given back over HTTP/3", byStatus, func(x *exchange) {
+		x.Unlogged = true
+		x.finish("200")
+	}, whole},
 	{"the client left", byStatus, func(x *exchange) { x.End() }, taken},
 	{"the client left, to release", `{"status": ["401"], "missing": "release"}`, func(x *exchange) { x.End() }, taken},
 	{"redirected, then kept", byStatus, func(x *exchange) { x.redirect("/second", client("x")...).finish("401") }, taken},

@@ -42,7 +42,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue writes a certificate for a URI, and its key, as PEM files.
+// Issue writes a certificate for a name and a URI, and its key, as PEM files.
 func (a *Authority) Issue(name, uri string) (certFile, keyFile string) {
 	a.t.Helper()
 	parsed, err := url.Parse(uri)
@@ -50,8 +50,9 @@ func (a *Authority) Issue(name, uri string) (certFile, keyFile string) {
 		a.t.Fatal(err)
 	}
 	key := a.newKey()
-	der := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, URIs: []*url.URL{parsed}},
-		a.cert, &key.PublicKey)
+	der := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, URIs: []*url.URL{parsed},
+	}, a.cert, &key.PublicKey)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)

@@ -19,7 +19,7 @@ type Bridge struct {
 // Open implements Cluster.
 func (b *Bridge) Open(near NearEnd) Peer {
 	s := &bridged{near: near, stream: b.Plugin.NewStream(), waiting: b.Connecting}
-	s.stream.unlogged = true
+	s.stream.Unlogged = true
 	b.Streams = append(b.Streams, s.stream)
 	s.stream.RequestHeaders(Request("POST", "/sluice.Redis/Stream", "content-type", "application/grpc", "te", "trailers"),
 		false)

@@ -15,6 +15,8 @@ type Stream struct {
 	Local *LocalResponse
 	// Reset is set when the stream was cut off.
 	Reset bool
+	// Unlogged: the guest hears of no log, as in an upstream's filters, and of a whole response over HTTP/3.
+	Unlogged bool
 
 	context  *vmContext
 	host     *Host
@@ -22,7 +24,6 @@ type Stream struct {
 	response direction
 	visible  map[MapType]*Pairs // the header maps the guest may see now
 	logging  bool               // proxy_on_log runs
-	unlogged bool               // Envoy has no log for upstream filters
 	ended    bool
 }
 
@@ -98,7 +99,7 @@ func (s *Stream) End() {
 		return
 	}
 	s.ended = true
-	if !s.unlogged {
+	if !s.Unlogged {
 		s.log()
 	}
 	s.host.call(s.context, "proxy_on_done", s.context.id)

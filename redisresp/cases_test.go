@@ -2,115 +2,60 @@ package redisresp
 
 import (
 	"fmt"
-	"math"
-	"slices"
+	"strconv"
 	"strings"
 )
 
-// value is a reply as a tree of its own, to compare with.
-type value struct {
-	Kind     Kind
-	Int      int64
-	Text     string
-	Elements []value
-}
-
-// tree copies what a Reply borrows.
-func tree(r Reply) value {
-	v := value{Kind: r.Kind}
+// show writes a reply down: +"OK", -"ERR", 7, "bulk", null, [1 2].
+func show(r Reply) string {
+	text := strconv.Quote(string(r.Bytes))
 	switch r.Kind {
-	case Integer:
-		v.Int = r.Int
-	case Array:
-		for it := r.Iter(); it.Next(); {
-			v.Elements = append(v.Elements, tree(it.Reply()))
-		}
-	default:
-		v.Text = string(r.Bytes)
-	}
-	return v
-}
-
-// encode writes a tree by the specification, with nothing of this package.
-func (v value) encode() string {
-	switch v.Kind {
 	case SimpleString:
-		return "+" + v.Text + "\r\n"
+		return "+" + text
 	case Error:
-		return "-" + v.Text + "\r\n"
+		return "-" + text
 	case Integer:
-		return fmt.Sprintf(":%d\r\n", v.Int)
+		return fmt.Sprint(r.Int)
 	case Bulk:
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(v.Text), v.Text)
+		return text
 	case Array:
-		var b strings.Builder
-		fmt.Fprintf(&b, "*%d\r\n", len(v.Elements))
-		for _, el := range v.Elements {
-			b.WriteString(el.encode())
+		var elements []string
+		for it := r.Iter(); it.Next(); {
+			elements = append(elements, show(it.Reply()))
 		}
-		return b.String()
-	default:
-		return "$-1\r\n"
+		return fmt.Sprint(elements)
 	}
+	return "null"
 }
 
-func (v value) equal(w value) bool {
-	return v.Kind == w.Kind && v.Int == w.Int && v.Text == w.Text &&
-		slices.EqualFunc(v.Elements, w.Elements, value.equal)
-}
-
-func integers(ns ...int64) value {
-	v := value{Kind: Array}
-	for _, n := range ns {
-		v.Elements = append(v.Elements, value{Kind: Integer, Int: n})
-	}
-	return v
-}
-
-// wellFormed has bytes, and the reply that they decode to.
-var wellFormed = []struct {
-	in   string
-	want value
-}{
-	{"+OK\r\n", value{Kind: SimpleString, Text: "OK"}},
-	{"+\r\n", value{Kind: SimpleString}},
-	{"-ERR unknown command\r\n", value{Kind: Error, Text: "ERR unknown command"}},
-	{":0\r\n", value{Kind: Integer}},
-	{":1000\r\n", value{Kind: Integer, Int: 1000}},
-	{":+7\r\n", value{Kind: Integer, Int: 7}},
-	{":-7\r\n", value{Kind: Integer, Int: -7}},
-	{":-0\r\n", value{Kind: Integer}},
-	{":007\r\n", value{Kind: Integer, Int: 7}},
-	{":00000000000000000000000000007\r\n", value{Kind: Integer, Int: 7}},
-	{":999999999999999999\r\n", value{Kind: Integer, Int: 999999999999999999}},
-	{":-999999999999999999\r\n", value{Kind: Integer, Int: -999999999999999999}},
-	{":1000000000000000000\r\n", value{Kind: Integer, Int: 1000000000000000000}},
-	{":9223372036854775807\r\n", value{Kind: Integer, Int: math.MaxInt64}},
-	{":-9223372036854775808\r\n", value{Kind: Integer, Int: math.MinInt64}},
-	{"$5\r\nhello\r\n", value{Kind: Bulk, Text: "hello"}},
-	{"$05\r\nhello\r\n", value{Kind: Bulk, Text: "hello"}},
-	{"$0\r\n\r\n", value{Kind: Bulk}},
-	{"$4\r\n\r\n\r\n\r\n", value{Kind: Bulk, Text: "\r\n\r\n"}},
-	{"$-1\r\n", value{Kind: Null}},
-	{"*-1\r\n", value{Kind: Null}},
-	{"*0\r\n", value{Kind: Array}},
-	{"*3\r\n:1\r\n:2\r\n:-3\r\n", integers(1, 2, -3)},
-	{
-		"*2\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n",
-		value{Kind: Array, Elements: []value{integers(1, 2), {Kind: Bulk, Text: "x"}}},
-	},
-	{
-		"*3\r\n*0\r\n*-1\r\n-NO\r\n",
-		value{Kind: Array, Elements: []value{{Kind: Array}, {Kind: Null}, {Kind: Error, Text: "NO"}}},
-	},
-	{strings.Repeat("*1\r\n", 8) + ":5\r\n", nested(8, value{Kind: Integer, Int: 5})},
-}
-
-func nested(depth int, inner value) value {
-	for range depth {
-		inner = value{Kind: Array, Elements: []value{inner}}
-	}
-	return inner
+// wellFormed has bytes, and the reply that they decode to, as show writes it.
+var wellFormed = []struct{ in, want string }{
+	{"+OK\r\n", `+"OK"`},
+	{"+\r\n", `+""`},
+	{"-ERR unknown command\r\n", `-"ERR unknown command"`},
+	{":0\r\n", "0"},
+	{":1000\r\n", "1000"},
+	{":+7\r\n", "7"},
+	{":-7\r\n", "-7"},
+	{":-0\r\n", "0"},
+	{":007\r\n", "7"},
+	{":00000000000000000000000000007\r\n", "7"},
+	{":999999999999999999\r\n", "999999999999999999"},
+	{":-999999999999999999\r\n", "-999999999999999999"},
+	{":1000000000000000000\r\n", "1000000000000000000"},
+	{":9223372036854775807\r\n", "9223372036854775807"},
+	{":-9223372036854775808\r\n", "-9223372036854775808"},
+	{"$5\r\nhello\r\n", `"hello"`},
+	{"$05\r\nhello\r\n", `"hello"`},
+	{"$0\r\n\r\n", `""`},
+	{"$4\r\n\r\n\r\n\r\n", `"\r\n\r\n"`},
+	{"$-1\r\n", "null"},
+	{"*-1\r\n", "null"},
+	{"*0\r\n", "[]"},
+	{"*3\r\n:1\r\n:2\r\n:-3\r\n", "[1 2 -3]"},
+	{"*2\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n", `[[1 2] "x"]`},
+	{"*3\r\n*0\r\n*-1\r\n-NO\r\n", `[[] null -"NO"]`},
+	{strings.Repeat("*1\r\n", 8) + ":5\r\n", "[[[[[[[[5]]]]]]]]"},
 }
 
 // malformed is at which element each of these goes wrong, and why.

@@ -2,6 +2,7 @@ package redisresp
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +19,7 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%q: %v, %d bytes; want complete, %d", tc.in, outcome, n, len(tc.in))
 			continue
 		}
-		if got := tree(reply); !got.equal(tc.want) {
-			t.Errorf("%q: got %+v, want %+v", tc.in, got, tc.want)
-		}
+		testenv.Same(t, fmt.Sprintf("%q", tc.in), show(reply), tc.want)
 	}
 }
 
@@ -133,7 +132,7 @@ func TestDecodePipelined(t *testing.T) {
 	d := NewDecoder(Limits{})
 	for _, tc := range wellFormed {
 		reply, n, outcome := d.Decode(all)
-		if outcome != Complete || !tree(reply).equal(tc.want) {
+		if outcome != Complete || show(reply) != tc.want {
 			t.Fatalf("%q: %v, %+v", tc.in, outcome, reply)
 		}
 		all = all[n:]

@@ -1,40 +1,32 @@
 package redisresp
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // result is all a caller sees of one reply.
 type result struct {
 	outcome Outcome
 	n       int
-	reply   value
+	reply   string // as show writes it
 	fault   SyntaxError
 }
 
-func decodeWhole(in []byte, limits Limits) result {
+// decode hands over so many bytes and then one more each time, in a buffer of its own, so that nothing can
+// be read behind its end or kept from the call before.
+func decode(in []byte, limits Limits, from int) result {
 	d := NewDecoder(limits)
-	reply, n, outcome := d.Decode(in)
-	return result{outcome, n, tree(reply), d.fault}
-}
-
-// decodeGrowing hands over one byte more each time, in a buffer of its own, so
-// that nothing can be read behind its end or kept from the call before.
-func decodeGrowing(in []byte, limits Limits) result {
-	d := NewDecoder(limits)
-	for size := range len(in) + 1 {
+	for size := from; size <= len(in); size++ {
 		buf := append(make([]byte, 0, size), in[:size]...)
-		reply, n, outcome := d.Decode(buf)
-		if outcome != Incomplete {
-			return result{outcome, n, tree(reply), d.fault}
+		if reply, n, outcome := d.Decode(buf); outcome != Incomplete {
+			return result{outcome, n, show(reply), d.fault}
 		}
 	}
 	return result{}
-}
-
-func (r result) equal(s result) bool {
-	return r.outcome == s.outcome && r.n == s.n && r.fault == s.fault && r.reply.equal(s.reply)
 }
 
 func TestDecodeSplitAtEveryByte(t *testing.T) {
@@ -49,10 +41,8 @@ func TestDecodeSplitAtEveryByte(t *testing.T) {
 		}
 	}
 	for _, in := range inputs {
-		whole, growing := decodeWhole([]byte(in), Limits{}), decodeGrowing([]byte(in), Limits{})
-		if !whole.equal(growing) {
-			t.Errorf("%q: at once %+v, byte by byte %+v", in, whole, growing)
-		}
+		whole, growing := decode([]byte(in), Limits{}, len(in)), decode([]byte(in), Limits{}, 0)
+		testenv.Same(t, fmt.Sprintf("%q, byte by byte", in), growing, whole)
 	}
 }
 
@@ -61,17 +51,18 @@ func TestDecodeSplitAtEveryByte(t *testing.T) {
 // at, and the reply is found all the same.
 func TestDecodeDoesNotLookAgain(t *testing.T) {
 	t.Parallel()
+	spoilt := strings.Repeat("\n", 2000)
 	for name, tc := range map[string]struct {
 		in    string
 		spoil func(d *Decoder, buf []byte)
 	}{
 		"line": {
 			"+" + strings.Repeat("x", 1000) + "\r\n",
-			func(d *Decoder, buf []byte) { fill(buf[1:d.at.line]) },
+			func(d *Decoder, buf []byte) { copy(buf[1:d.at.line], spoilt) },
 		},
 		"elements": {
 			"*100\r\n" + strings.Repeat(":1234567890\r\n", 50) + strings.Repeat("$2\r\nab\r\n", 50),
-			func(d *Decoder, buf []byte) { fill(buf[:d.at.pos]) },
+			func(d *Decoder, buf []byte) { copy(buf[:d.at.pos], spoilt) },
 		},
 	} {
 		d, buf := NewDecoder(Limits{}), []byte(nil)
@@ -106,11 +97,5 @@ func TestDecodeWaitsWithoutLooking(t *testing.T) {
 	}
 	if _, n, outcome := d.Decode(in); outcome != Complete || n != len(in) {
 		t.Errorf("%v, %d bytes; want complete, %d", outcome, n, len(in))
-	}
-}
-
-func fill(b []byte) {
-	for i := range b {
-		b[i] = '\n'
 	}
 }

@@ -20,24 +20,11 @@ import (
 // whatever it is given. It returns its address.
 func hostileRedis(t *testing.T, reply string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go answerAll(conn, reply)
-		}
-	}()
-	return listener.Addr().String()
+	return testenv.Listen(t, func(conn net.Conn) { answerAll(conn, reply) })
 }
 
 // answerAll answers the commands of a connection, which come as arrays of bulk strings.
 func answerAll(conn net.Conn, reply string) {
-	defer conn.Close()
 	in := bufio.NewReader(conn)
 	number := func() int {
 		line, _ := in.ReadString('\n')

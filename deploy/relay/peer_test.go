@@ -217,9 +217,6 @@ func TestCutAtEachByte(t *testing.T) {
 // sliced is a TCP proxy that writes each byte by itself.
 func sliced(t *testing.T, target string) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	testenv.OK(t, err)
-	t.Cleanup(func() { listener.Close() })
 	carry := func(to, from net.Conn) {
 		defer to.Close()
 		buffer := make([]byte, 4096)
@@ -235,22 +232,12 @@ func sliced(t *testing.T, target string) (addr string) {
 			}
 		}
 	}
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", target)
-			if err != nil {
-				near.Close()
-				continue
-			}
+	return testenv.Listen(t, func(near net.Conn) {
+		if far, err := net.Dial("tcp", target); err == nil {
 			go carry(near, far) // each ends when the other does
-			go carry(far, near)
+			carry(far, near)
 		}
-	}()
-	return listener.Addr().String()
+	})
 }
 
 // TestDatabaseOfAnother: all peers share the relay's connection to Redis. One that selects another database is

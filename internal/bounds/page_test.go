@@ -21,9 +21,7 @@ var all = sync.OnceValues(func() ([]*Number, error) { return Read(root, "plugin"
 func read(t *testing.T) []*Number {
 	t.Helper()
 	numbers, err := all()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return slices.Clone(numbers)
 }
 

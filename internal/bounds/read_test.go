@@ -7,7 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
-	"path"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,41 +30,28 @@ type Number struct {
 func (n *Number) FullName() string { return n.Package + "." + n.Name }
 
 // form is how a comment tells a bound.
-var form = regexp.MustCompile(`^Bound: (.+?)\. ((?:Beyond|Below) it, .+?)\. Protects (.+)\.$`)
+var form = regexp.MustCompile(`Bound: (.+?)\. ((?:Beyond|Below) it, .+?)\. Protects (.+)\.$`)
 
-func (n *Number) read() {
-	at := strings.Index(n.Comment, "Bound: ")
-	if at < 0 {
-		return
-	}
-	n.Bound = true
-	text := strings.Join(strings.Fields(n.Comment[at:]), " ")
-	if m := form.FindStringSubmatch(text); m != nil {
-		n.Unit, n.Event, n.Protects = m[1], m[2], m[3]
-	}
-}
-
-// Read finds the numeric constants of the packages below some folders of a repository. Those that
-// count up (iota) are names, not numbers.
-func Read(root string, folders ...string) (numbers []*Number, err error) {
+// Read finds the numeric constants of the packages below some folders of a repository, and of those that
+// they import. Those that count up (iota) are names, not numbers.
+func Read(root string, folders ...string) ([]*Number, error) {
 	r := &reader{root: root, files: token.NewFileSet(), packages: map[string]*types.Package{}}
 	for _, folder := range folders {
-		err = filepath.WalkDir(filepath.Join(root, folder), func(dir string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() {
+		err := fs.WalkDir(os.DirFS(root), folder, func(dir string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !d.IsDir():
 				return err
+			case d.Name() == "testdata":
+				return fs.SkipDir
 			}
-			if d.Name() == "testdata" {
-				return filepath.SkipDir
-			}
-			found, err := r.numbers(dir)
-			numbers = append(numbers, found...)
+			_, err = r.Import(module + dir)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return numbers, nil
+	return r.numbers, nil
 }
 
 // reader evaluates constants, which may be made of those of other packages.
@@ -72,73 +59,47 @@ type reader struct {
 	root     string
 	files    *token.FileSet
 	packages map[string]*types.Package
+	numbers  []*Number
 }
 
 const module = "github.com/sluiceproxy/sluice/"
 
-// Import implements types.Importer. What is of another module has no constants here.
+// Import implements types.Importer. It evaluates the constants of a package, those of its functions too.
+// What is of another module has no constants here: that a package lacks it, and has two files for one of
+// its functions, is no matter.
 func (r *reader) Import(name string) (*types.Package, error) {
 	if known := r.packages[name]; known != nil {
 		return known, nil
 	}
-	pkg := types.NewPackage(name, path.Base(name))
+	var files []*ast.File
 	if folder, ours := strings.CutPrefix(name, module); ours {
-		files, err := r.parse(filepath.Join(r.root, folder))
-		if err != nil {
-			return nil, err
+		names, _ := filepath.Glob(filepath.Join(r.root, folder, "*.go"))
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(r.files, name, nil, parser.ParseComments)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file)
 		}
-		pkg = r.check(name, files, nil)
-	}
-	pkg.MarkComplete()
-	r.packages[name] = pkg
-	return pkg, nil
-}
-
-func (r *reader) parse(dir string) (files []*ast.File, err error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(r.files, name, nil, parser.ParseComments)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	return files, err
-}
-
-// check evaluates the constants of a package, those of its functions too. That it lacks other
-// modules, and has two files for one of its functions, is no matter.
-func (r *reader) check(name string, files []*ast.File, info *types.Info) *types.Package {
-	config := types.Config{Importer: r, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := config.Check(name, r.files, files, info)
-	return pkg
-}
-
-func (r *reader) numbers(dir string) (numbers []*Number, err error) {
-	files, err := r.parse(dir)
-	if err != nil || len(files) == 0 {
-		return nil, err
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}}
-	pkg := r.check(dir, files, info)
+	config := types.Config{Importer: r, Error: func(error) {}, FakeImportC: true}
+	pkg, _ := config.Check(name, r.files, files, info)
+	pkg.MarkComplete()
+	r.packages[name] = pkg
 	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
-			if d, ok := n.(*ast.GenDecl); ok && numeric(d) {
-				for _, spec := range d.Specs {
-					numbers = append(numbers, r.declared(pkg.Name(), d, spec.(*ast.ValueSpec), info)...)
-				}
+			if d, ok := n.(*ast.GenDecl); ok && d.Tok == token.CONST && !counts(d) {
+				r.declared(pkg, d, info)
 			}
 			return true
 		})
 	}
-	return numbers, nil
+	return pkg, nil
 }
-
-// numeric reports whether a declaration is of constants that do not count up.
-func numeric(d *ast.GenDecl) bool { return d.Tok == token.CONST && !counts(d) }
 
 // counts reports whether a declaration counts up.
 func counts(d *ast.GenDecl) (yes bool) {
@@ -150,20 +111,25 @@ func counts(d *ast.GenDecl) (yes bool) {
 	return yes
 }
 
-func (r *reader) declared(pkg string, d *ast.GenDecl, spec *ast.ValueSpec, info *types.Info) (numbers []*Number) {
-	comment := spec.Doc.Text()
-	if !d.Lparen.IsValid() {
-		comment = d.Doc.Text()
-	}
-	for _, name := range spec.Names {
-		c, ok := info.Defs[name].(*types.Const)
-		if !ok || !slices.Contains([]constant.Kind{constant.Int, constant.Float}, c.Val().Kind()) {
-			continue
+// declared adds the numbers of a declaration.
+func (r *reader) declared(pkg *types.Package, d *ast.GenDecl, info *types.Info) {
+	for _, spec := range d.Specs {
+		comment := spec.(*ast.ValueSpec).Doc.Text()
+		if !d.Lparen.IsValid() {
+			comment = d.Doc.Text()
 		}
-		file, _ := filepath.Rel(r.root, r.files.Position(name.Pos()).Filename)
-		n := &Number{Package: pkg, Name: name.Name, File: filepath.ToSlash(file), Value: c.Val(), Comment: comment}
-		n.read()
-		numbers = append(numbers, n)
+		for _, name := range spec.(*ast.ValueSpec).Names {
+			c, ok := info.Defs[name].(*types.Const)
+			if !ok || !slices.Contains([]constant.Kind{constant.Int, constant.Float}, c.Val().Kind()) {
+				continue
+			}
+			file, _ := filepath.Rel(r.root, r.files.Position(name.Pos()).Filename)
+			n := &Number{Package: pkg.Name(), Name: name.Name, File: filepath.ToSlash(file), Value: c.Val(), Comment: comment}
+			n.Bound = strings.Contains(comment, "Bound: ")
+			if m := form.FindStringSubmatch(strings.Join(strings.Fields(comment), " ")); m != nil {
+				n.Unit, n.Event, n.Protects = m[1], m[2], m[3]
+			}
+			r.numbers = append(r.numbers, n)
+		}
 	}
-	return numbers
 }

@@ -3,6 +3,7 @@ package twinredis
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -90,12 +91,11 @@ type pair struct {
 	sources map[string]string
 }
 
-// made is a charge, and whether it took slots.
+// made is a charge, and what it is of.
 type made struct {
 	redis.Charge
 
-	set   *rule.LimitSet
-	slots bool
+	set *rule.LimitSet
 }
 
 func (p *pair) OpenStream() (err error) {
@@ -114,7 +114,7 @@ func (p *pair) Send(commands []byte) error {
 	decoder := redisresp.NewDecoder(redisresp.Limits{})
 	for len(commands) > 0 {
 		command, n, _ := decoder.Decode(commands)
-		words, at, before := Words(nil, command), time.Now().UnixMicro(), cloneOf(p.twin.values)
+		words, at, before := Words(nil, command), time.Now().UnixMicro(), maps.Clone(p.twin.values)
 		got := p.twin.Do(nil, words, at)
 		want := p.real(slices.Clone(words), at, got[0] == '-')
 		if !bytes.Equal(got, want) && p.expired(before, words, at) {
@@ -130,16 +130,6 @@ func (p *pair) Send(commands []byte) error {
 		commands = commands[n:]
 	}
 	return nil
-}
-
-// cloneOf copies what keys hold.
-func cloneOf(values map[string]value) map[string]value {
-	all := map[string]value{}
-	for key, v := range values {
-		v.state = slices.Clone(v.state)
-		all[key] = v
-	}
-	return all
 }
 
 // expired puts the twin back before a command, without those of its keys that have expired in Redis
@@ -198,45 +188,32 @@ func (p *pair) receive() {
 	}
 }
 
-// Remake implements redis.Waiter.
+// Remake implements redis.Waiter: it makes a check for another time, or what an override says.
 func (p *pair) Remake(_ int, r *redis.Reply, check *redis.Check, _ int64) redis.Remade {
+	var o override.Override
+	p.sizes = nil
 	if r.OtherOverride {
 		p.events["another override"]++
-		return p.overridden(string(r.Override), check)
+		check.MadeFor = slices.Clone(r.Override)
+		o = override.Parse(string(r.Override))
 	}
-	p.events["another time"]++
-	p.sizes = p.asConfigured()
-	for i := range p.sizes {
-		if p.set.Calendars[i] != nil {
-			p.sizes[i].Bounds = p.set.Calendars[i].Around(r.AtMicros)
+	switch other := p.rules.Tier(p.set.Rule.ID, o.Rest); {
+	case !r.OtherOverride:
+		p.events["another time"]++
+		p.sizes, _ = p.set.SizesOf(nil, nil, o)
+		for i := range p.sizes {
+			if p.set.Calendars[i] != nil {
+				p.sizes[i].Bounds = p.set.Calendars[i].Around(r.AtMicros)
+			}
 		}
-	}
-	check.Sizes = p.sizes
-	return redis.Again
-}
-
-func (p *pair) asConfigured() (sizes []algo.Size) {
-	for _, l := range p.set.Plan.Limits() {
-		sizes = append(sizes, algo.Size{Units: l.Units, Burst: l.Burst, Ceiling: l.Ceiling})
-	}
-	return sizes
-}
-
-// overridden makes a check what an override says.
-func (p *pair) overridden(value string, check *redis.Check) redis.Remade {
-	check.MadeFor = []byte(value)
-	p.sizes = nil
-	switch o := override.Parse(value); o.Kind {
-	case override.Factor, override.Numbers:
+	case o.Kind == override.Factor || o.Kind == override.Numbers:
 		p.sizes, _ = p.set.SizesOf(nil, nil, o)
 		p.events[map[bool]string{true: "numbers", false: "a factor"}[o.Kind == override.Numbers]]++
-	case override.Tier:
-		if other := p.rules.Tier(p.set.Rule.ID, o.Rest); other != nil {
-			p.set = other
-			check.Script, check.Costs = p.scripts[other.ID], other.Plan.Each(p.asked.Cost)
-			p.asked.Script = check.Script
-			p.events["a tier"]++
-		}
+	case o.Kind == override.Tier && other != nil:
+		p.set = other
+		check.Script, check.Costs = p.scripts[other.ID], other.Plan.Each(p.asked.Cost)
+		p.asked.Script = check.Script
+		p.events["a tier"]++
 	}
 	check.Sizes = p.sizes
 	return redis.Again
@@ -256,7 +233,7 @@ func (p *pair) Decided(_ int, r *redis.Reply, _ int64) {
 				p.events["guaranteed"]++
 			}
 		}
-		p.made = append(p.made, made{p.asked, p.set, p.set.HasSlots})
+		p.made = append(p.made, made{p.asked, p.set})
 	}
 }
 
@@ -325,7 +302,12 @@ func (p *pair) ask(script *redis.Script, random *rand.Rand) {
 	escaped := strings.ReplaceAll(p.set.Rule.Name, "%", "%25")
 	tag := fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5))
 	check := redis.Check{Script: script, Cost: random.Int64N(4)}
-	check.Demand = rule.Demand{Limits: p.set, Tag: tag, Values: p.values(random)}
+	check.Demand = rule.Demand{Limits: p.set, Tag: tag}
+	for i := range p.set.Limits { // those with "per" have values
+		if p.set.IsPer(i) {
+			check.Values = append(check.Values, 1, byte('a'+random.IntN(3)))
+		}
+	}
 	p.asked = redis.Charge{Script: script, Demand: check.Demand, Cost: check.Cost}
 	p.sizes = nil
 	if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
@@ -339,42 +321,25 @@ func (p *pair) ask(script *redis.Script, random *rand.Rand) {
 	p.conn.Flush(p.now)
 }
 
-// values are random ones for the limits with "per".
-func (p *pair) values(random *rand.Rand) (all rule.Values) {
-	for i := range p.set.Limits {
-		if p.set.IsPer(i) {
-			all = append(all, 1, byte('a'+random.IntN(3)))
-		}
-	}
-	return all
-}
-
-// partOf is whose slots the first concurrency limit of a charge's rule has taken.
-func (p *pair) partOf(c *redis.Charge, set *rule.LimitSet) []byte {
-	limit, _ := set.Plan.Slots()
-	for i := range set.Parts {
-		if slices.Contains(set.Parts[i].Limits, limit) {
-			name, _ := c.Name(&set.Parts[i], new([]byte))
-			return name
-		}
-	}
-	return nil
-}
-
 // giveBack changes, renews or gives back something that was charged.
 func (p *pair) giveBack(random *rand.Rand) {
 	i := random.IntN(len(p.made))
-	c, slots := p.made[i].Charge, p.made[i].slots
+	c, set := p.made[i].Charge, p.made[i].set
+	limit, slots := set.Plan.Slots()
+	var part []byte // whose slots the first concurrency limit has taken
+	if j := slices.IndexFunc(set.Parts, func(p rule.Part) bool { return slices.Contains(p.Limits, limit) }); slots && j >= 0 {
+		part, _ = c.Name(&set.Parts[j], new([]byte))
+	}
 	switch n := random.IntN(4); {
 	case n == 0:
 		p.conn.Refund(c, p.now)
 		p.events["refund"]++
 	case n == 1 && slots:
-		p.conn.Release(c.Script, p.partOf(&c, p.made[i].set), redis.Slots{Nonce: c.Nonce, Count: c.Cost}, p.now)
+		p.conn.Release(c.Script, part, redis.Slots{Nonce: c.Nonce, Count: c.Cost}, p.now)
 		p.events["release"]++
 	case n == 2 && slots && c.Cost > 0:
 		p.conn.Begin(p.now)
-		p.conn.Renew(c.Script, p.partOf(&c, p.made[i].set), []redis.Slots{{Nonce: c.Nonce, Count: c.Cost}}, p.now)
+		p.conn.Renew(c.Script, part, []redis.Slots{{Nonce: c.Nonce, Count: c.Cost}}, p.now)
 		p.conn.Flush(p.now)
 		p.events["renew"]++
 		return

@@ -12,11 +12,8 @@ import (
 // shipped is the envoy.yaml that users get.
 func shipped(t *testing.T) *envoyconf.Config {
 	t.Helper()
-	text := testenv.File(t, "envoy.yaml")
-	c, err := envoyconf.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := envoyconf.Parse(testenv.File(t, "envoy.yaml"))
+	testenv.OK(t, err)
 	return c
 }
 
@@ -24,12 +21,9 @@ func shipped(t *testing.T) *envoyconf.Config {
 func again(t *testing.T, c *envoyconf.Config) *envoyconf.Config {
 	t.Helper()
 	text, err := c.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c, err = envoyconf.Parse(text); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	c, err = envoyconf.Parse(text)
+	testenv.OK(t, err)
 	return c
 }
 

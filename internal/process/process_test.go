@@ -1,4 +1,4 @@
-package process
+package process_test
 
 import (
 	"bytes"
@@ -14,27 +14,25 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/process"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // start runs a shell script, and returns when it has printed its first byte.
-func start(t *testing.T, script string) *Process {
+func start(t *testing.T, script string) *process.Process {
 	t.Helper()
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer out.Close()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Stdout = in
-	p, err := Start(cmd)
+	p, err := process.Start(cmd)
 	in.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(p.Kill)
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = out.Read(make([]byte, 1))
+	testenv.OK(t, err)
 	return p
 }
 
@@ -82,7 +80,7 @@ func TestSignalToWhatHasEnded(t *testing.T) {
 
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
-	if _, err := Start(exec.Command("/no/such/program")); err == nil {
+	if _, err := process.Start(exec.Command("/no/such/program")); err == nil {
 		t.Error("it was started")
 	}
 }
@@ -114,40 +112,15 @@ func TestAwait(t *testing.T) {
 		{name: "canceled", ctx: canceled, limit: time.Minute, ready: never, want: context.Canceled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if err := Await(test.ctx, test.limit, test.ready, start(t, obedient)); !errors.Is(err, test.want) {
+			if err := process.Await(test.ctx, test.limit, test.ready, start(t, obedient)); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
 	}
 	t.Run("ended", func(t *testing.T) {
-		if err := Await(t.Context(), time.Minute, never, start(t, obedient), gone); !errors.Is(err, ErrEnded) {
-			t.Errorf("got %v, want %v", err, ErrEnded)
-		}
+		err := process.Await(t.Context(), time.Minute, never, start(t, obedient), gone)
+		testenv.SameError(t, "the wait", err, process.ErrEnded)
 	})
-}
-
-// redisThatSays answers the first command of each connection.
-func redisThatSays(t *testing.T, reply string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			command := make([]byte, len("PING\r\n"))
-			if _, err := io.ReadFull(c, command); err == nil && bytes.Equal(command, []byte("PING\r\n")) {
-				_, _ = io.WriteString(c, reply)
-			}
-			c.Close()
-		}
-	}()
-	return l.Addr().String()
 }
 
 func TestPingRedis(t *testing.T) {
@@ -163,7 +136,13 @@ func TestPingRedis(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if err := PingRedis(t.Context(), redisThatSays(t, test.reply)); (err == nil) != test.ready {
+			address := testenv.Listen(t, func(c net.Conn) {
+				command := make([]byte, len("PING\r\n"))
+				if _, err := io.ReadFull(c, command); err == nil && string(command) == "PING\r\n" {
+					_, _ = io.WriteString(c, test.reply)
+				}
+			})
+			if err := process.PingRedis(t.Context(), address); (err == nil) != test.ready {
 				t.Errorf("got %v, want ready: %v", err, test.ready)
 			}
 		})
@@ -189,7 +168,7 @@ func TestEnvoyReady(t *testing.T) {
 				w.WriteHeader(test.status)
 			}))
 			defer admin.Close()
-			if err := EnvoyReady(t.Context(), strings.TrimPrefix(admin.URL, "http://")); (err == nil) != test.ready {
+			if err := process.EnvoyReady(t.Context(), strings.TrimPrefix(admin.URL, "http://")); (err == nil) != test.ready {
 				t.Errorf("got %v, want ready: %v", err, test.ready)
 			}
 		})
@@ -200,15 +179,13 @@ func TestLogged(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	cmd := exec.Command("/bin/sh", "-c", "head -c 3000 /dev/zero | tr '\\0' x; echo; echo the end >&2; exit 7")
-	l, err := StartLogged("a shell", cmd, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, err := process.StartLogged("a shell", cmd, &out)
+	testenv.OK(t, err)
 	if err := l.Err(); err == nil || err.Error() != "exit status 7" {
 		t.Errorf("it ended with %v, want exit status 7", err)
 	}
-	if got := l.Last(); len(got) != keptBytes || !strings.HasSuffix(got, "xxx\nthe end\n") {
-		t.Errorf("it keeps %d bytes: %q; want the last %d", len(got), got, keptBytes)
+	if got := l.Last(); len(got) != 2000 || !strings.HasSuffix(got, "xxx\nthe end\n") {
+		t.Errorf("it keeps %d bytes: %q; want the last 2000", len(got), got)
 	}
 	if got := out.Len(); got != 3000+len("\nthe end\n") {
 		t.Errorf("%d bytes were copied", got)
@@ -218,12 +195,8 @@ func TestLogged(t *testing.T) {
 func TestFind(t *testing.T) {
 	tools := t.TempDir()
 	here := tools + "/.tools/bin/sluice-test-tool"
-	if err := os.MkdirAll(tools+"/.tools/bin", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(here, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(tools+"/.tools/bin", 0o700))
+	testenv.OK(t, os.WriteFile(here, []byte("#!/bin/sh\n"), 0o700))
 	for _, test := range []struct{ name, root, variable, want, fails string }{
 		{name: "installed", root: tools, want: here},
 		{name: "named", root: "/none", variable: here, want: here},
@@ -232,7 +205,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("SLUICE_TEST_TOOL", test.variable)
-			got, err := Find(test.root, "sluice-test-tool")
+			got, err := process.Find(test.root, "sluice-test-tool")
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}

@@ -48,24 +48,10 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// program writes an executable file.
-func program(t *testing.T, dir, name string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestToolPrefersVariableThenToolsThenPath(t *testing.T) {
-	root, path := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte(module), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(root, ".tools", "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	root, path, script := t.TempDir(), t.TempDir(), []byte("#!/bin/sh\n")
+	OK(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte(module), 0o600))
+	OK(t, os.MkdirAll(filepath.Join(root, ".tools", "bin"), 0o700))
 	t.Chdir(root)
 	t.Setenv("PATH", path)
 	t.Setenv("SOME_TOOL", "")
@@ -74,15 +60,18 @@ func TestToolPrefersVariableThenToolsThenPath(t *testing.T) {
 	if !strings.Contains(got, `"some-tool"`) || !strings.Contains(got, "make tools") {
 		t.Errorf("without the tool: %q", got)
 	}
-	want := program(t, path, "some-tool")
+	want := filepath.Join(path, "some-tool")
+	OK(t, os.WriteFile(want, script, 0o755))
 	if got := Tool(t, "some-tool"); got != want {
 		t.Errorf("got %s, want that on PATH, %s", got, want)
 	}
-	want = program(t, filepath.Join(root, ".tools", "bin"), "some-tool")
+	want = filepath.Join(filepath.Join(root, ".tools", "bin"), "some-tool")
+	OK(t, os.WriteFile(want, script, 0o755))
 	if got := Tool(t, "some-tool"); got != want {
 		t.Errorf("got %s, want that in .tools, %s", got, want)
 	}
-	want = program(t, t.TempDir(), "other")
+	want = filepath.Join(t.TempDir(), "other")
+	OK(t, os.WriteFile(want, script, 0o755))
 	t.Setenv("SOME_TOOL", want)
 	if got := Tool(t, "some-tool"); got != want {
 		t.Errorf("got %s, want that of the variable, %s", got, want)
@@ -99,9 +88,7 @@ func TestWasm(t *testing.T) {
 	if got := fatal(t, func(tb testing.TB) { Wasm(tb) }); !strings.Contains(got, "make build") {
 		t.Errorf("without the file: %q", got)
 	}
-	if err := os.WriteFile(path, []byte("code"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	OK(t, os.WriteFile(path, []byte("code"), 0o600))
 	if got := string(Wasm(t)); got != "code" {
 		t.Errorf("got %q, want the file's content", got)
 	}

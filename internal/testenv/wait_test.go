@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 )
@@ -12,20 +11,25 @@ func TestStepsOfAWait(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		ready   func(second int) error
+		errors  string // a letter a second, and then it is ready
 		seconds int
 		want    string
 	}{
-		{"ready at once", func(int) error { return nil }, 0, ""},
-		{"ready in time", func(s int) error { return until(s, 3, "no") }, 3, ""},
-		{"the same for too long", func(s int) error { return until(s, 5, "no") }, 4, "after 4s: no"},
-		{"slow, and under way", func(s int) error { return until(s, 20, fmt.Sprint("at ", s/3)) }, 20, ""},
-		{"never the same", func(s int) error { return fmt.Errorf("at %d", s) }, 31, "after 31s: at 31"},
+		{"ready at once", "", 0, ""},
+		{"ready in time", "nnn", 3, ""},
+		{"the same for too long", "nnnnn", 4, "after 4s: n"},
+		{"slow, and under way", "aaabbbcccdddeeefffgg", 20, ""},
+		{"never the same", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ", 31, "after 31s: F"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			second := 0
-			err := wait(3*time.Second, func() error { return tc.ready(second) }, func() time.Duration {
+			err := wait(3*time.Second, func() error {
+				if second < len(tc.errors) {
+					return errors.New(tc.errors[second : second+1])
+				}
+				return nil
+			}, func() time.Duration {
 				second++
 				return time.Duration(second) * time.Second
 			})
@@ -37,12 +41,4 @@ func TestStepsOfAWait(t *testing.T) {
 			Same(t, "seconds", second, tc.seconds)
 		})
 	}
-}
-
-// until is an error before a second.
-func until(second, end int, text string) error {
-	if second < end {
-		return errors.New(text)
-	}
-	return nil
 }

@@ -326,9 +326,11 @@ func (p *pair) giveBack(random *rand.Rand) {
 	i := random.IntN(len(p.made))
 	c, set := p.made[i].Charge, p.made[i].set
 	limit, slots := set.Plan.Slots()
-	var part []byte // whose slots the first concurrency limit has taken
-	if j := slices.IndexFunc(set.Parts, func(p rule.Part) bool { return slices.Contains(p.Limits, limit) }); slots && j >= 0 {
-		part, _ = c.Name(&set.Parts[j], new([]byte))
+	var part []byte // whose slots the first concurrency limit, if there is one, has taken
+	for j := range set.Parts {
+		if slices.Contains(set.Parts[j].Limits, limit) {
+			part, _ = c.Name(&set.Parts[j], new([]byte))
+		}
 	}
 	switch n := random.IntN(4); {
 	case n == 0:

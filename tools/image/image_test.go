@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -22,53 +23,42 @@ import (
 
 var code = bytes.Repeat([]byte("\x00asm plugin"), 1000)
 
-// made runs the command for a plugin and returns the directory of its files.
-func made(t *testing.T, o options) string {
+// made is what the command makes for a plugin: an image, the digest by which its layout lists it, and the
+// bill of materials.
+func made(t *testing.T, o options) (image v1.Image, digest, bom string) {
 	t.Helper()
 	dir := t.TempDir()
 	o.wasm, o.version = filepath.Join(dir, "sluice.wasm"), "v1"
 	o.layout, o.sbom, o.source = filepath.Join(dir, "image"), filepath.Join(dir, "sbom"), "../.."
-	if err := os.WriteFile(o.wasm, code, 0o600); err != nil {
+	err := os.WriteFile(o.wasm, code, 0o600)
+	for range 2 { // the second replaces what the first wrote
+		err = errors.Join(err, run(o))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second replaces what the first wrote
-		if err := run(o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// stored is the image of a layout, which has one.
-func stored(t *testing.T, dir string) v1.Image {
-	t.Helper()
-	index, err := layout.ImageIndexFromPath(filepath.Join(dir, "image"))
-	if err != nil {
+	text, noText := os.ReadFile(o.sbom)
+	index, err := layout.ImageIndexFromPath(o.layout)
+	if err := errors.Join(noText, err); err != nil {
 		t.Fatal(err)
 	}
 	manifest, err := index.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("%d images, %v; want 1", len(manifest.Manifests), err)
 	}
-	image, err := index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
+	listed := manifest.Manifests[0].Digest
+	if image, err = index.Image(listed); err != nil {
 		t.Fatal(err)
 	}
-	return image
-}
-
-func digest(t *testing.T, image v1.Image) string {
-	t.Helper()
-	d, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.String()
+	return image, listed.String(), string(text)
 }
 
 func TestImage(t *testing.T) {
 	t.Parallel()
-	image := stored(t, made(t, options{}))
+	image, digest, _ := made(t, options{})
+	if got, err := image.Digest(); err != nil || got.String() != digest {
+		t.Errorf("the image is %s, %v, and listed as %s", got, err, digest)
+	}
 	if err := validate.Image(image); err != nil {
 		t.Error(err)
 	}
@@ -95,12 +85,13 @@ func TestImage(t *testing.T) {
 
 func TestReproducible(t *testing.T) {
 	t.Parallel()
-	one, two := made(t, options{}), made(t, options{})
-	if a, b := digest(t, stored(t, one)), digest(t, stored(t, two)); a != b {
-		t.Errorf("two builds gave %s and %s", a, b)
+	_, one, bom := made(t, options{})
+	_, two, other := made(t, options{})
+	if one != two {
+		t.Errorf("two builds gave %s and %s", one, two)
 	}
-	if a, b := read(t, one, "sbom"), read(t, two, "sbom"); a != b {
-		t.Errorf("two builds gave\n%s and\n%s", a, b)
+	if bom != other {
+		t.Errorf("two builds gave\n%s and\n%s", bom, other)
 	}
 }
 
@@ -109,7 +100,7 @@ func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	t.Cleanup(server.Close)
 	reference := strings.TrimPrefix(server.URL, "http://") + "/sluice:v1"
-	dir := made(t, options{push: reference})
+	_, want, _ := made(t, options{push: reference})
 	ref, err := name.ParseReference(reference)
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +109,8 @@ func TestPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := digest(t, pulled), digest(t, stored(t, dir)); got != want {
-		t.Errorf("pulled %s, want that of the layout, %s", got, want)
+	if got, err := pulled.Digest(); err != nil || got.String() != want {
+		t.Errorf("pulled %s, %v; want that of the layout, %s", got, err, want)
 	}
 }
 
@@ -127,8 +118,8 @@ func TestPush(t *testing.T) {
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	bom := new(cyclonedx.BOM)
-	if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, made(t, options{}), "sbom")),
-		cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
+	_, _, text := made(t, options{})
+	if err := cyclonedx.NewBOMDecoder(strings.NewReader(text), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
 		t.Fatal(err)
 	}
 	versions := map[string]string{}
@@ -150,13 +141,4 @@ func TestMissingPluginFails(t *testing.T) {
 	if err := run(options{wasm: filepath.Join(t.TempDir(), "absent")}); err == nil {
 		t.Error("no error")
 	}
-}
-
-func read(t *testing.T, dir, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

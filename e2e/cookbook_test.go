@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
@@ -52,43 +51,19 @@ func expectVisits(t *testing.T, e *setting, visits []visit) {
 	}
 }
 
-// cookbookClaim: the limit is in a token that jwt_authn has verified.
-var cookbookClaim = plain{
-	name:   "cookbook claim",
-	config: "recipe A limit in a claim",
-	stores: embedded,
-	edit:   verifyTokens,
-	play: func(t *testing.T, s *setting) {
-		bearer := func(claims string) []string { return []string{token(t, claims)} }
-		expectVisits(t, s, []visit{
-			{headers: bearer(`{"iss": "test", "sub": "ann", "rate": 300}`), limit: "300", remaining: "299"},
-			{headers: bearer(`{"iss": "test", "sub": "bob"}`), limit: "60", remaining: "59"},
-			{headers: bearer(`{"iss": "test", "sub": "eve", "rate": 1000000}`), limit: "6000", remaining: "5999"},
-			{
-				headers: bearer(`{"iss": "test", "sub": "out", "rate": 0}`), status: http.StatusTooManyRequests,
-				limit: "0", remaining: "0",
-			},
-			{limit: "60", remaining: "59"},
-			{limit: "60", remaining: "58"},
-		})
-	},
-}
-
-// issuer signs tokens.
-var issuer = sync.OnceValue(func() *rsa.PrivateKey {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+// cookbookClaim: the limit is in a token that jwt_authn has verified; it lets requests without one pass.
+var cookbookClaim = func() plain {
+	base64URL := base64.RawURLEncoding
+	issuer, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		panic(err)
 	}
-	return key
-})
-
-var base64URL = base64.RawURLEncoding
-
-// verifyTokens verifies the issuer's tokens before Sluice, and lets requests without one pass.
-func verifyTokens(_ *testing.T, c *envoyconf.Config, _ string) {
-	key := issuer().PublicKey
-	putFirst(c, c.Fragment(fmt.Sprintf(`
+	return plain{
+		name:   "cookbook claim",
+		config: "recipe A limit in a claim",
+		stores: embedded,
+		edit: func(_ *testing.T, c *envoyconf.Config, _ string) {
+			putFirst(c, c.Fragment(fmt.Sprintf(`
 - name: envoy.filters.http.jwt_authn
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
@@ -100,15 +75,33 @@ func verifyTokens(_ *testing.T, c *envoyconf.Config, _ string) {
     rules:
     - match: {prefix: /}
       requires: {requires_any: {requirements: [{provider_name: test}, {allow_missing: {}}]}}
-`, base64URL.EncodeToString(key.N.Bytes()), base64URL.EncodeToString(big.NewInt(int64(key.E)).Bytes()))))
-}
-
-// token is a header with a token of the issuer.
-func token(t *testing.T, claims string) string {
-	t.Helper()
-	text := base64URL.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64URL.EncodeToString([]byte(claims))
-	digest := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, issuer(), crypto.SHA256, digest[:])
-	testenv.OK(t, err)
-	return "authorization: Bearer " + text + "." + base64URL.EncodeToString(signature)
-}
+`, base64URL.EncodeToString(issuer.N.Bytes()), base64URL.EncodeToString(big.NewInt(int64(issuer.E)).Bytes()))))
+		},
+		play: func(t *testing.T, s *setting) {
+			for i, v := range []struct {
+				claims           string
+				status           int
+				limit, remaining string
+			}{
+				{`{"iss": "test", "sub": "ann", "rate": 300}`, 200, "300", "299"},
+				{`{"iss": "test", "sub": "bob"}`, 200, "60", "59"},
+				{`{"iss": "test", "sub": "eve", "rate": 1000000}`, 200, "6000", "5999"},
+				{`{"iss": "test", "sub": "out", "rate": 0}`, 429, "0", "0"},
+				{"", 200, "60", "59"},
+				{"", 200, "60", "58"},
+			} {
+				var headers []string
+				if v.claims != "" {
+					text := base64URL.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64URL.EncodeToString([]byte(v.claims))
+					digest := sha256.Sum256([]byte(text))
+					signature, err := rsa.SignPKCS1v15(rand.Reader, issuer, crypto.SHA256, digest[:])
+					testenv.OK(t, err)
+					headers = []string{"authorization: Bearer " + text + "." + base64URL.EncodeToString(signature)}
+				}
+				r := get(t, s.URL, headers...)
+				testenv.Same(t, fmt.Sprintf("status %d", i), r.status, v.status)
+				expectHeaders(t, r, map[string]string{"x-ratelimit-limit": v.limit, "x-ratelimit-remaining": v.remaining})
+			}
+		},
+	}
+}()

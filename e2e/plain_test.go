@@ -45,7 +45,7 @@ var plainTests = []plain{
 
 	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,
 	cookbookLoginsBackstop, cookbookMCP, cookbookMCPEvasions, cookbookMCPEvasionsOfSettled, cookbookMCPSettled,
-	cookbookQuota, cookbookStaticPage, cookbookWork,
+	cookbookStaticPage, cookbookWork,
 }
 
 // redisWith starts a Redis of a test's own with arguments.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -18,10 +19,20 @@ import (
 // through a reload, and through a Redis that restarted empty.
 func TestSlotOfAWebSocket(t *testing.T) {
 	t.Parallel()
-	f := newFlight(0)
-	s := startSlots(t, slotRule(1), f, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
+	s := start(t, slotRule(1), envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
 	}})
+	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ws" {
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		testenv.SameError(t, "to take the connection", err, nil)
+		defer conn.Close()
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = io.Copy(conn, conn)
+	}))
 	conn := dial(t, s.Addr)
 	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "101") {
@@ -31,7 +42,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 		t.Helper()
 		for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 			client := newClient() // the new listener's
-			r, err := send(ctx, client, s.URL+"/sleep")
+			r, err := send(ctx, client, s.URL)
 			client.CloseIdleConnections()
 			if err != nil || r.status != http.StatusTooManyRequests {
 				t.Fatalf("status %d, %v; want 429", r.status, err)
@@ -50,19 +61,17 @@ func TestSlotOfAWebSocket(t *testing.T) {
 	}
 	conn.Close()
 	s.awaitHeld(t, slotKey, 0)
-	testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+	testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
 }
 
 // TestSlotsOfAKilledEnvoy: what it held is free after the ttl, and not before.
 func TestSlotsOfAKilledEnvoy(t *testing.T) {
 	t.Parallel()
-	f := newFlight(0)
-	a := startSlots(t, slotRule(3), f, envoytest.Options{})
-	b := envoytest.Start(t, envoytest.Options{
-		Plugin: slotRule(3), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr,
-	})
+	upstream := envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr
+	a := start(t, slotRule(3), envoytest.Options{Upstream: upstream})
+	b := start(t, slotRule(3), envoytest.Options{Upstream: upstream, Redis: []string{a.redis.Addr}})
 	for range 3 {
-		hold(t, b.URL+"/hold")
+		hold(t, b.URL, "x-stay: yes")
 	}
 	time.Sleep(slotTTL / 2) // they have been renewed
 	b.Kill()
@@ -74,14 +83,14 @@ func TestSlotsOfAKilledEnvoy(t *testing.T) {
 		t.Errorf("the first slot is free after %v, want %v at most", life, slotTTL)
 	}
 	for a.client.Time(ctx).Val().Before(ends) {
-		status := get(t, a.URL+"/sleep").status
+		status := get(t, a.URL).status
 		if a.client.Time(ctx).Val().Before(ends) {
 			testenv.Same(t, "status", status, http.StatusTooManyRequests)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	testenv.Wait(t, patience, func() error {
-		if r := get(t, a.URL+"/sleep"); r.status != http.StatusOK {
+		if r := get(t, a.URL); r.status != http.StatusOK {
 			return fmt.Errorf("status %d", r.status)
 		}
 		return nil
@@ -100,12 +109,12 @@ var slotsWhileRedisIsAway = plain{
 	worker: true,
 	own:    redisWith(),
 	play: func(t *testing.T, s *setting) {
-		s.upstream.Handle(newFlight(0))
-		first, second := hold(t, s.URL+"/hold"), hold(t, s.URL+"/hold")
+		s.upstream.Handle(http.HandlerFunc(obedient))
+		first, second := hold(t, s.URL, "x-stay: yes"), hold(t, s.URL, "x-stay: yes")
 		s.awaitHeld(t, slotKey, 2)
 		s.redis.Signal(syscall.SIGSTOP)
 		for range 10 {
-			testenv.Same(t, "status", get(t, s.URL+"/sleep").status, http.StatusOK)
+			testenv.Same(t, "status", get(t, s.URL).status, http.StatusOK)
 		}
 		first()
 		time.Sleep(500 * time.Millisecond)

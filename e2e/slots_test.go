@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,18 +18,13 @@ import (
 // slotTTL is the shortest ttl there is.
 const slotTTL = 5 * time.Second
 
-// flight is an upstream that knows how many requests it has at once. What it does with
-// one is the path's: /sleep answers after a while, /hold when the client, or the test,
-// ends it, /reset closes the connection, /ws switches protocols and holds the stream.
-type flight struct {
-	gauge
-
-	release chan struct{} // ends all that hold
-	nap     time.Duration
-}
-
-// gauge is how many requests are with an upstream at once.
+// gauge is an upstream that does as requests say, and knows how many it has at once.
 type gauge struct{ now, most atomic.Int64 }
+
+func (g *gauge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer g.enter()()
+	obedient(w, r)
+}
 
 // enter counts one more, until it leaves.
 func (g *gauge) enter() (leave func()) {
@@ -38,34 +32,6 @@ func (g *gauge) enter() (leave func()) {
 	for most := g.most.Load(); now > most && !g.most.CompareAndSwap(most, now); most = g.most.Load() {
 	}
 	return func() { g.now.Add(-1) }
-}
-
-func newFlight(nap time.Duration) *flight { return &flight{nap: nap, release: make(chan struct{})} }
-
-func (f *flight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer f.enter()()
-	switch r.URL.Path {
-	case "/hold":
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-f.release:
-		case <-r.Context().Done():
-		}
-	case "/reset":
-		panic(http.ErrAbortHandler)
-	case "/ws":
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		_ = rw.Flush()
-		_, _ = io.Copy(conn, conn)
-	default:
-		time.Sleep(f.nap)
-		_, _ = io.WriteString(w, "ok\n")
-	}
 }
 
 // slotRule is a configuration with one limit on what is in flight.
@@ -76,14 +42,6 @@ func slotRule(limit int) string {
 }
 
 const slotKey = "{chat|k}:concurrency" // behind the prefix
-
-// startSlots starts an Envoy in front of the upstream.
-func startSlots(t testing.TB, plugin string, f *flight, opts envoytest.Options) *setting {
-	t.Helper()
-	opts.Upstream = envoytest.NewUpstream(t, f).Addr
-	t.Cleanup(func() { close(f.release) })
-	return start(t, plugin, opts)
-}
 
 // awaitHeld waits until Redis knows of so many slots under a key.
 func (s *setting) awaitHeld(t testing.TB, key string, want int) {
@@ -101,24 +59,24 @@ func (s *setting) awaitHeld(t testing.TB, key string, want int) {
 // upstream, and they fill it: over two Envoys, and in the embedded store over four workers.
 func TestSlotsOfACrowd(t *testing.T) {
 	t.Parallel()
-	f := newFlight(40 * time.Millisecond)
-	a := startSlots(t, slotRule(20), f, envoytest.Options{
-		Quiet: true, Workers: 4, Beside: map[string]string{"local": strings.Replace(slotRule(20), patient, "", 1)},
+	g := new(gauge)
+	upstream := envoytest.NewUpstream(t, g).Addr
+	a := start(t, slotRule(20), envoytest.Options{
+		Quiet: true, Workers: 4, Upstream: upstream,
+		Beside: map[string]string{"local": strings.Replace(slotRule(20), patient, "", 1)},
 	})
-	b := envoytest.Start(t, envoytest.Options{
-		Plugin: slotRule(20), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
-	})
+	b := start(t, slotRule(20), envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
 	for name, urls := range map[string][]string{"two Envoys": {a.URL, b.URL}, "one Envoy": {a.Beside["local"]}} {
-		f.most.Store(0)
-		l := startVarying(t, 200, func(client int, _ reply) string { return urls[client%len(urls)] + "/sleep" })
+		g.most.Store(0)
+		l := startVarying(t, 200, func(client int, _ reply) string { return urls[client%len(urls)] }, "x-pause: 40ms")
 		l.await(300, http.StatusOK)
 		l.await(1, http.StatusTooManyRequests)
-		testenv.Wait(t, patience, func() error { return atLeast(int(f.most.Load()), 20, "at once at the upstream") })
+		testenv.Wait(t, patience, func() error { return atLeast(int(g.most.Load()), 20, "at once at the upstream") })
 		testenv.Same(t, name+": the number of statuses", len(l.stop()), 2)
-		testenv.Same(t, name+": how many are at once at the upstream", f.most.Load(), 20)
+		testenv.Same(t, name+": how many are at once at the upstream", g.most.Load(), 20)
 		a.awaitHeld(t, slotKey, 0)
 	}
-	expectHeaders(t, get(t, a.Beside["local"]+"/sleep"), map[string]string{"x-ratelimit-remaining": "19"})
+	expectHeaders(t, get(t, a.Beside["local"]), map[string]string{"x-ratelimit-remaining": "19"})
 }
 
 // http2 speaks HTTP/2 without TLS.
@@ -169,7 +127,7 @@ const routesOfEnds = `
   domains: ["*"]
   routes:
   - {match: {path: /direct}, direct_response: {status: 404}}
-  - {match: {path: /timeout}, route: {cluster: upstream, timeout: 1s, prefix_rewrite: /hold}}
+  - {match: {path: /timeout}, route: {cluster: upstream, timeout: 1s, prefix_rewrite: /}}
   - {match: {path: /nowhere}, route: {cluster_header: x-no-such-header}}
   - {match: {prefix: /}, route: {cluster: upstream, timeout: 0s}}
 `
@@ -184,22 +142,22 @@ var slotsAreGivenBack = plain{
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts", c.Fragment(routesOfEnds))
 	},
 	play: func(t *testing.T, s *setting) {
-		s.upstream.Handle(newFlight(0))
-		get(t, s.URL+"/sleep", "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
+		s.upstream.Handle(http.HandlerFunc(obedient))
+		get(t, s.URL, "x-never: yes", "x-shadow: yes", "x-line: yes") // uses up what there is
 		for _, c := range []struct {
 			name, path, header string
 			status             int  // 0: no answer, or not all of it
 			leaves             bool // the client, once it has the slot
 		}{
-			{name: "a response", path: "/sleep", status: 200},
+			{name: "a response", path: "/", status: 200},
 			{name: "a direct response", path: "/direct", status: 404},
 			{name: "no cluster", path: "/nowhere", status: 503},
-			{name: "the upstream resets", path: "/reset", status: 503},
-			{name: "a timeout after the headers", path: "/timeout", status: 200},
-			{name: "another rule rejects", path: "/sleep", header: "x-never: yes", status: 429},
-			{name: "a shadow rule would reject", path: "/sleep", header: "x-shadow: yes", status: 200},
-			{name: "the client leaves the queue", path: "/sleep", header: "x-line: yes", leaves: true},
-			{name: "the client leaves the upstream", path: "/hold", leaves: true},
+			{name: "the upstream resets", path: "/", header: "x-die: yes", status: 503},
+			{name: "a timeout after the headers", path: "/timeout", header: "x-stay: yes", status: 200},
+			{name: "another rule rejects", path: "/", header: "x-never: yes", status: 429},
+			{name: "a shadow rule would reject", path: "/", header: "x-shadow: yes", status: 200},
+			{name: "the client leaves the queue", path: "/", header: "x-line: yes", leaves: true},
+			{name: "the client leaves the upstream", path: "/", header: "x-stay: yes", leaves: true},
 		} {
 			client := newClient()
 			headers := []string{}

@@ -19,14 +19,13 @@ const soakKillEvery = 20 * time.Second
 // place, while 200 clients ask for 20 slots: never more than 20 requests are at the
 // upstream, and all 20 slots are in use again within the ttl.
 func TestSlotsSoak(t *testing.T) {
-	f := newFlight(40 * time.Millisecond)
-	a := startSlots(t, slotRule(20), f, envoytest.Options{Quiet: true})
-	launch := func() *envoytest.Envoy {
-		return envoytest.Start(t, envoytest.Options{
-			Plugin: slotRule(20), Redis: []string{a.redis.Addr}, Upstream: envoytest.NewUpstream(t, f).Addr, Quiet: true,
-		})
+	g := new(gauge)
+	upstream := envoytest.NewUpstream(t, g).Addr
+	a := start(t, slotRule(20), envoytest.Options{Upstream: upstream, Quiet: true})
+	launch := func() *setting {
+		return start(t, slotRule(20), envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
 	}
-	var victim atomic.Pointer[envoytest.Envoy]
+	var victim atomic.Pointer[setting]
 	victim.Store(launch())
 	var (
 		group    sync.WaitGroup
@@ -41,7 +40,7 @@ func TestSlotsSoak(t *testing.T) {
 				if n%2 == 1 {
 					url = victim.Load().URL
 				}
-				r, err := send(ctx, client, url+"/sleep")
+				r, err := send(ctx, client, url, "x-pause: 40ms")
 				if err != nil && n%2 == 0 {
 					t.Error(err) // the first Envoy is never killed
 				}
@@ -59,19 +58,19 @@ func TestSlotsSoak(t *testing.T) {
 		dead := victim.Swap(next)
 		dead.Kill()
 		time.Sleep(slotTTL)
-		for began := time.Now(); f.now.Load() < 20; time.Sleep(time.Millisecond) {
+		for began := time.Now(); g.now.Load() < 20; time.Sleep(time.Millisecond) {
 			if time.Since(began) > time.Second {
-				t.Errorf("%d requests are at the upstream a second after the kill's ttl, want 20", f.now.Load())
+				t.Errorf("%d requests are at the upstream a second after the kill's ttl, want 20", g.now.Load())
 				break
 			}
 		}
 	}
 	stop.Store(true)
 	group.Wait()
-	if most := f.most.Load(); most > 20 {
+	if most := g.most.Load(); most > 20 {
 		t.Errorf("%d requests were at the upstream at once, want 20 at most", most)
 	}
 	t.Logf("%d kills; %d requests admitted, %d refused, %d without an answer; at most %d at the upstream at once",
-		kills, answered[200].Load(), answered[429].Load(), answered[0].Load(), f.most.Load())
+		kills, answered[200].Load(), answered[429].Load(), answered[0].Load(), g.most.Load())
 	a.awaitHeld(t, slotKey, 0)
 }

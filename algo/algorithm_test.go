@@ -29,9 +29,13 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			if got, ok := ParseAlgorithm(a.String()); got != a || !ok {
 				t.Errorf("its name is read as %d, %v", got, ok)
 			}
-			if got := fieldsOf(a); !slices.Equal(got, want.fields) {
-				t.Errorf("it takes %v, want %v", got, want.fields)
+			var fields []Field
+			for f := range Fields {
+				if a.Takes(f) {
+					fields = append(fields, f)
+				}
 			}
+			testenv.SameList(t, "what it takes", fields, want.fields)
 			l := Limit{Algorithm: a, Units: 10, WindowMicros: 90e6}
 			if !a.HasWindow() {
 				l.WindowMicros, l.TTLMicros = 0, 30e6
@@ -39,10 +43,17 @@ func TestEveryAlgorithmIsNamed(t *testing.T) {
 			if got := l.KeySuffix(); got != want.suffix {
 				t.Errorf("its key ends in %q, want %q", got, want.suffix)
 			}
-			testLease(t, l, want.leasable)
 			p := mustPlan(t, l)
-			missing(t, a.String(), reflect.ValueOf(*a.row()))
-			missing(t, a.String()+"'s form", reflect.ValueOf(*p.limiters[0].form), "variant", "nonce", "over", "owes", "room")
+			optional := []string{"variant", "nonce", "over", "owes", "room"} // of the form
+			for _, row := range []any{*a.row(), *p.limiters[0].form} {
+				members := reflect.ValueOf(row)
+				for i := range members.NumField() {
+					name := members.Type().Field(i).Name
+					if members.Field(i).IsZero() && !slices.Contains(optional, name) {
+						t.Errorf("its %T has no %s", row, name)
+					}
+				}
+			}
 			if script := p.Script().Source; !strings.Contains(script, "if retry == 0") {
 				t.Errorf("its script decides nothing:\n%s", script)
 			}
@@ -87,42 +98,18 @@ func TestEveryAlgorithmHasItsCase(t *testing.T) {
 	}
 }
 
-// missing reports members of a row that are not there, other than those that may be empty.
-func missing(t *testing.T, row string, members reflect.Value, optional ...string) {
-	t.Helper()
-	for i := range members.NumField() {
-		name := members.Type().Field(i).Name
-		if members.Field(i).IsZero() && !slices.Contains(optional, name) {
-			t.Errorf("%s has no %s", row, name)
-		}
-	}
-}
-
-func testLease(t *testing.T, l Limit, leasable string) {
-	t.Helper()
-	switch err := l.Leasable(); {
-	case err == nil && leasable != "":
-		t.Errorf("it may be leased, want %q", leasable)
-	case err != nil && (leasable == "" || !strings.Contains(err.Error(), leasable)):
-		t.Errorf("it may not be leased: %v, want %q", err, leasable)
-	}
-}
-
 // everyAlgorithm has the methods' answers for a plain limit of each algorithm.
 var everyAlgorithm = map[Algorithm]struct {
-	fields   []Field
-	suffix   string
-	leasable string // why not, or ""
+	fields []Field
+	suffix string
 }{
-	FixedWindow:          {[]Field{FieldAnchor}, ":fixed_window:1m30s", ""},
-	SlidingWindowLog:     {nil, ":sliding_window_log:1m30s", "entry for each request"},
-	SlidingWindowCounter: {[]Field{FieldSubWindows}, ":sliding_window_counter:1m30s", "weighs"},
-	TokenBucket: {
-		[]Field{FieldBurst, FieldRefill, FieldOverflow, FieldMaxWait}, ":token_bucket:1m30s", "",
-	},
-	LeakyBucket: {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s", ""},
-	GCRA:        {[]Field{FieldBurst, FieldOverflow, FieldMaxWait}, ":gcra:1m30s", ""},
-	Concurrency: {[]Field{FieldTTL}, ":concurrency", "given back"},
+	FixedWindow:          {[]Field{FieldAnchor}, ":fixed_window:1m30s"},
+	SlidingWindowLog:     {nil, ":sliding_window_log:1m30s"},
+	SlidingWindowCounter: {[]Field{FieldSubWindows}, ":sliding_window_counter:1m30s"},
+	TokenBucket:          {[]Field{FieldBurst, FieldRefill, FieldOverflow, FieldMaxWait}, ":token_bucket:1m30s"},
+	LeakyBucket:          {[]Field{FieldBurst, FieldOverflow, FieldMaxDelay}, ":leaky_bucket:1m30s"},
+	GCRA:                 {[]Field{FieldBurst, FieldOverflow, FieldMaxWait}, ":gcra:1m30s"},
+	Concurrency:          {[]Field{FieldTTL}, ":concurrency"},
 }
 
 // TestVariants: what has a state of its own has a key and an ID of its own.
@@ -186,12 +173,33 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestQueueIsNotLeasable: the variant decides.
-func TestQueueIsNotLeasable(t *testing.T) {
+// TestLeasable says why a limit may not be leased, if it may not.
+func TestLeasable(t *testing.T) {
 	t.Parallel()
-	testLease(t, Limit{Algorithm: LeakyBucket, Units: 1, WindowMicros: 1e6, Queue: true}, "turn")
-	testLease(t, Limit{Algorithm: GCRA, Units: 1, WindowMicros: 1e6, Queue: true, MaxDelayMicros: 1e6}, "turn")
-	testLease(t, Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, Steps: true}, "refills the bucket at once")
+	for _, c := range []struct {
+		limit Limit
+		why   string
+	}{
+		{Limit{Algorithm: FixedWindow}, ""},
+		{Limit{Algorithm: SlidingWindowLog}, "entry for each request"},
+		{Limit{Algorithm: SlidingWindowCounter}, "weighs"},
+		{Limit{Algorithm: TokenBucket}, ""},
+		{Limit{Algorithm: TokenBucket, Steps: true}, "refills the bucket at once"},
+		{Limit{Algorithm: LeakyBucket}, ""},
+		{Limit{Algorithm: LeakyBucket, Queue: true}, "turn"},
+		{Limit{Algorithm: GCRA}, ""},
+		{Limit{Algorithm: GCRA, Queue: true, MaxDelayMicros: 1e6}, "turn"},
+		{Limit{Algorithm: Concurrency}, "given back"},
+	} {
+		c.limit.Units, c.limit.WindowMicros = 10, 1e6
+		why := ""
+		if err := c.limit.Leasable(); err != nil {
+			why = err.Error()
+		}
+		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%+v: why it may not be leased is %q, want %q", c.limit, why, c.why)
+		}
+	}
 }
 
 // TestRetryAfterFor: a worker answers a higher cost as the state would, to the microsecond, or it
@@ -230,14 +238,4 @@ func TestRetryAfterFor(t *testing.T) {
 			}
 		})
 	}
-}
-
-// fieldsOf are the fields that belong to an algorithm.
-func fieldsOf(a Algorithm) (fields []Field) {
-	for f := range Fields {
-		if a.Takes(f) {
-			fields = append(fields, f)
-		}
-	}
-	return fields
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func BenchmarkDecide(b *testing.B) {
-	for i, l := range everyLimit() {
+	for i, l := range everyLimit {
 		l.Units = MaxUnits
 		if l.Algorithm == SlidingWindowLog {
 			l.Units, l.WindowMicros = 100, 1000
@@ -24,7 +24,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 func BenchmarkParseReply(b *testing.B) {
-	p := replyPolicy(b)
+	p := mustPlan(b, replyLimits...)
 	values, out := []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}, make([]Decision, 2)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -36,6 +36,6 @@ func BenchmarkParseReply(b *testing.B) {
 
 func BenchmarkNewPolicy(b *testing.B) {
 	for b.Loop() {
-		mustPlan(b, everyLimit()...)
+		mustPlan(b, everyLimit...)
 	}
 }

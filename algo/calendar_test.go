@@ -2,7 +2,6 @@ package algo
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,23 +9,9 @@ import (
 )
 
 // hours is a limit with calendar windows around the tests' epoch: of an hour each.
-func hours() Limit {
-	const hour = 3600e6
-	return Limit{
-		Algorithm: FixedWindow, Units: 10, WindowMicros: hour, CalendarID: "day:Test/Hours",
-		Bounds: Bounds{epoch - hour, epoch, epoch + hour, epoch + 2*hour},
-	}
-}
-
-// withCalendars makes some of the limits ones with calendar windows.
-func (r random) withCalendars(limits []Limit) {
-	for i := range limits {
-		l := &limits[i]
-		onClock := l.Algorithm == FixedWindow && !l.FromFirstRequest
-		if onClock && r.oneIn(2) {
-			l.CalendarID = fmt.Sprint("day:Test/", l.WindowMicros)
-		}
-	}
+var hours = Limit{
+	Algorithm: FixedWindow, Units: 10, WindowMicros: 3600e6, CalendarID: "day:Test/Hours",
+	Bounds: Bounds{epoch - 3600e6, epoch, epoch + 3600e6, epoch + 7200e6},
 }
 
 // boundsAround are the windows of a calendar like those that people use: each is
@@ -42,32 +27,6 @@ func boundsAround(l *Limit, micros int64) (b Bounds) {
 		b[i] = begin(n - 1 + int64(i))
 	}
 	return b
-}
-
-// rebound brings the windows to the sequence's time, or now and then to another.
-func (s *sequence) rebound(t *testing.T) {
-	t.Helper()
-	sizes, calendars := make([]Size, len(s.states)), false
-	for i := range s.Limits() {
-		l := &s.Limits()[i]
-		sizes[i] = Size{Units: l.Units, Burst: l.Burst, Ceiling: l.Ceiling}
-		if l.CalendarID == "" {
-			continue
-		}
-		at := s.nowMicros
-		if s.oneIn(20) {
-			at = max(0, at+s.Int64N(6*l.WindowMicros)-3*l.WindowMicros)
-		}
-		sizes[i].Bounds, calendars = boundsAround(l, at), true
-	}
-	if !calendars {
-		return
-	}
-	sized, ok := s.plain.Sized(new(Plan), sizes)
-	if !ok {
-		t.Fatalf("%v of %+v", sizes, s.plain.Limits())
-	}
-	s.Plan = sized
 }
 
 // TestCalendarByDefinition: a window admits its limit, whatever the windows before it
@@ -118,20 +77,18 @@ func TestOtherTimeWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	first := Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 60e6, FromFirstRequest: true}
-	l := newLuaPlan(t, client, mustPlan(t, first, hours()), "other")
-	if _, allowed, err := l.parse(l.decide(client, epoch, 1)); err != nil || !allowed {
-		t.Fatal(allowed, err)
+	w := newTwins(t, onRedis(client), mustPlan(t, first, hours), "other")
+	if _, allowed := w.decide(t, epoch, 1); !allowed {
+		t.Fatal("it is not allowed")
 	}
-	before := l.snapshot(t)
-	for _, now := range []int64{l.Limits()[1].Bounds[0] - 1, l.Limits()[1].Bounds[3]} {
-		reply := l.decide(client, now, 1)
-		if _, _, err := l.parse(reply); !errors.Is(err, ErrOtherTime) || fmt.Sprint(reply.Val()) != fmt.Sprint([]int64{now}) {
-			t.Errorf("at %d: %v, %v", now, reply.Val(), err)
+	before := w.snapshot(t, client)
+	for _, now := range []int64{w.limits[1].Bounds[0] - 1, w.limits[1].Bounds[3]} {
+		if r, _, _, err := w.ruleInLua(t, now, costing(1)); !errors.Is(err, ErrOtherTime) || r.AtMicros != now {
+			t.Errorf("at %d: %+v, %v", now, r, err)
 		}
-		if err := l.giveBackEach(client, now, []int64{0, 1}, epoch).Err(); err != nil {
-			t.Error(err)
-		}
-		if after := l.snapshot(t); after != before {
+		_, err := w.settleInLua(t, now, charge{epoch, 0, []int64{0, 1}})
+		testenv.OK(t, err)
+		if after := w.snapshot(t, client); after != before {
 			t.Errorf("at %d the keys became\n%s, were\n%s", now, after, before)
 		}
 	}
@@ -141,8 +98,8 @@ func TestOtherTimeWritesNothing(t *testing.T) {
 func TestCalendarRefund(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	b := hours().Bounds
-	for i, tc := range []struct {
+	b := hours.Bounds
+	for _, tc := range []struct {
 		name           string
 		charged, later int64 // when what was charged is given back, and another charge made
 		want           int64 // what remains after that
@@ -153,35 +110,26 @@ func TestCalendarRefund(t *testing.T) {
 		{"two windows later", b[1] - 1, b[2], 7},
 		{"the window before", b[0], b[1] - 1, 7},
 	} {
-		l := newLuaPlan(t, client, mustPlan(t, hours()), fmt.Sprint("refund-", i))
-		states, out := make([]State, 1), make([]Decision, 1)
-		decide(l.Plan, states, tc.charged, 4, out)
-		decide(l.Plan, states, tc.later, 3, out)
-		refund(l.Plan, states, tc.charged, tc.later, 4)
-		decide(l.Plan, states, tc.later, 0, out)
-		if out[0].Remaining != tc.want {
-			t.Errorf("%s, Go: %d remain, want %d", tc.name, out[0].Remaining, tc.want)
-		}
-		l.decide(client, tc.charged, 4)
-		l.decide(client, tc.later, 3)
-		l.giveBack(client, tc.later, 4, tc.charged)
-		if got, _, err := l.parse(l.decide(client, tc.later, 0)); err != nil || got[0].Remaining != tc.want {
-			t.Errorf("%s, Lua: %+v, %v, want %d remaining", tc.name, got, err, tc.want)
-		}
+		w := newTwins(t, onRedis(client), mustPlan(t, hours), "refund "+tc.name)
+		w.decide(t, tc.charged, 4)
+		w.decide(t, tc.later, 3)
+		w.refund(t, tc.charged, tc.later, 4)
+		out, _ := w.decide(t, tc.later, 0)
+		testenv.Same(t, tc.name+": what remains", out[0].Remaining, tc.want)
 	}
 }
 
 // TestCalendarIDs: windows of different names are different states.
 func TestCalendarIDs(t *testing.T) {
 	t.Parallel()
-	berlin, plain := hours(), hours()
+	berlin, plain := hours, hours
 	berlin.CalendarID = "month:Europe/Berlin:31"
 	plain.CalendarID, plain.Bounds = "", Bounds{}
 	if got := berlin.KeySuffix(); got != ":fixed_window:month:Europe/Berlin:31" {
 		t.Errorf("the key ends in %q", got)
 	}
 	seen := map[ID]bool{}
-	for _, l := range []Limit{berlin, hours(), plain} {
+	for _, l := range []Limit{berlin, hours, plain} {
 		seen[l.ID()] = true
 	}
 	if len(seen) != 3 {
@@ -195,7 +143,7 @@ func TestCalendarIDs(t *testing.T) {
 // TestRefusesBounds that are none.
 func TestRefusesBounds(t *testing.T) {
 	t.Parallel()
-	good := hours()
+	good := hours
 	for _, tc := range []struct {
 		name   string
 		change func(l *Limit)
@@ -230,7 +178,7 @@ func TestRefusesBounds(t *testing.T) {
 // TestCalendarReply names a window of those that the call brought.
 func TestCalendarReply(t *testing.T) {
 	t.Parallel()
-	p, b := mustPlan(t, hours()), hours().Bounds
+	p, b := mustPlan(t, hours), hours.Bounds
 	for _, tc := range []struct {
 		name   string
 		start  int64

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // capacities are the limits, and bursts, that must be exact at one instant.
@@ -49,48 +49,30 @@ func TestCapacityAtOneInstantInGo(t *testing.T) {
 	}
 }
 
-// admitted makes a function of the script that follows. It charges ARGV[1] at
-// once, then single units, as often as the last argument says, and returns how
-// many units were admitted.
-const admitted = `
-local times, total = ARGV[#ARGV], 0
-local function try()
-  if decide()[4] == 0 then total = total + ARGV[1] end
-end
-try()
-ARGV[1] = '1'
-for i = 1, times do try() end
-return total
-`
-
 // TestCapacityAtOneInstantInLua charges most of a large capacity at once, which
 // saves half a minute: what is added up are whole ticks all the same.
 func TestCapacityAtOneInstantInLua(t *testing.T) {
 	t.Parallel()
-	const singles = 12
+	const singles = 2
 	client := startRedis(t)
-	for variant, l := range plainLimits(1, 1e6) {
-		source := "local function decide()\n" + mustPlan(t, l).Script().Source + "end" + admitted
-		script := loadOnTestClock(t, client, source)
-		pipe := client.Pipeline()
-		var replies []*redis.Cmd
+	for variant := range plainLimits(1, 1e6) {
+		l := onRedis(client)
+		l.batch = true
 		for capacity := int64(1); capacity <= capacities; capacity++ {
-			l := plainLimits(capacity, windows[capacity%int64(len(windows))])[variant]
-			plan := luaPlan{Plan: mustPlan(t, l)}
-			key := fmt.Sprint(capacity)
-			costs, now := []int64{max(l.Capacity()-singles, 0)}, epoch+capacity
-			args := plan.arguments(costs, now/1e6, now%1e6, singles+3)
-			replies = append(replies, pipe.EvalSha(ctx, script, []string{key}, args...))
-			pipe.Del(ctx, key)
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
-		for i, reply := range replies {
-			capacity := plainLimits(int64(i+1), 1e6)[variant].Capacity()
-			if total, err := reply.Int64(); total != capacity || err != nil {
-				t.Errorf("%+v of capacity %d: admitted %d at one instant, %v", l, capacity, total, err)
+			limit := plainLimits(capacity, windows[capacity%int64(len(windows))])[variant]
+			w := newTwins(t, l, mustPlan(t, limit), fmt.Sprint(variant, "-", capacity))
+			at, most, total := epoch+capacity, max(limit.Capacity()-singles, 0), int64(0)
+			for n := range int64(singles + 2) {
+				cost := int64(1)
+				if n == 0 {
+					cost = most
+				}
+				if _, allowed := w.decide(t, at, cost); allowed {
+					total += cost
+				}
 			}
+			testenv.Same(t, fmt.Sprintf("what %+v admitted at one instant", limit), total, limit.Capacity())
 		}
+		l.flush(t)
 	}
 }

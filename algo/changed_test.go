@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
@@ -61,31 +59,31 @@ var stepChanges = []change{
 func TestChangedBucketGoesOnInUnits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for _, a := range buckets {
-		for _, c := range changes {
-			c.goesOn(t, client, Limit{Algorithm: a}, epoch)
+	for _, kind := range []struct {
+		limit   Limit
+		at      int64
+		changes []change
+	}{
+		{Limit{Algorithm: TokenBucket}, epoch, changes},
+		{Limit{Algorithm: LeakyBucket}, epoch, changes},
+		{Limit{Algorithm: GCRA}, epoch, changes},
+		{Limit{Algorithm: TokenBucket, Steps: true}, epoch + 10e6, stepChanges},
+	} {
+		for _, c := range kind.changes {
+			limit := kind.limit
+			limit.Units, limit.Burst, limit.WindowMicros = c.before.Units, c.before.Burst, 60e6
+			what := fmt.Sprintf("%s/%s, in steps: %v: ", c.name, limit.Algorithm, limit.Steps)
+			plain := mustPlan(t, limit)
+			w := newTwins(t, onRedis(client), plain, what)
+			_, allowed := w.decide(t, kind.at, c.charged)
+			testenv.Same(t, what+"that the charge is allowed", allowed, true)
+			w.Plan, _ = plain.Sized(new(Plan), []Size{c.after})
+			out, _ := w.decide(t, kind.at+c.pause, c.cost)
+			testenv.Same(t, what+"what remains", out[0].Remaining, c.wantRemaining)
+			testenv.Same(t, what+"the wait", out[0].RetryAfterMicros, c.wantRetry)
+			testenv.Same(t, what+"the reset before", out[0].ResetBeforeMicros, c.wantBefore)
 		}
 	}
-	for _, c := range stepChanges {
-		c.goesOn(t, client, Limit{Algorithm: TokenBucket, Steps: true}, epoch+10e6)
-	}
-}
-
-func (c *change) goesOn(t *testing.T, client *redis.Client, limit Limit, at int64) {
-	t.Helper()
-	what := fmt.Sprintf("%s/%s, in steps: %v: ", c.name, limit.Algorithm, limit.Steps)
-	limit.Units, limit.Burst, limit.WindowMicros = c.before.Units, c.before.Burst, 60e6
-	plain := mustPlan(t, limit)
-	l := newLuaPlan(t, client, plain, what)
-	_, allowed, err := l.parse(l.decide(client, at, c.charged))
-	testenv.SameError(t, what+"the charge", err, nil)
-	testenv.Same(t, what+"that the charge is allowed", allowed, true)
-	l.Plan, _ = plain.Sized(new(Plan), []Size{c.after})
-	out, _, err := l.parse(l.decide(client, at+c.pause, c.cost))
-	testenv.SameError(t, what+"the request", err, nil)
-	testenv.Same(t, what+"what remains", out[0].Remaining, c.wantRemaining)
-	testenv.Same(t, what+"the wait", out[0].RetryAfterMicros, c.wantRetry)
-	testenv.Same(t, what+"the reset before", out[0].ResetBeforeMicros, c.wantBefore)
 }
 
 // TestRefundAfterAChange gives back the units that were charged, not their time.
@@ -118,7 +116,7 @@ func TestRefundOfASmallerSize(t *testing.T) {
 		{name: "refund", changes: 1, wantLarge: 1, wantSmall: 0},
 		{name: "debit", changes: -4, wantLarge: 0, wantSmall: 0},
 	} {
-		for i, limit := range everyLimit() {
+		for i, limit := range everyLimit {
 			changes := limit.Algorithm.HasBurst() && limit.LeaseMicros == 0 && (!limit.Queue || c.changes > 0)
 			if !changes {
 				continue
@@ -127,25 +125,18 @@ func TestRefundOfASmallerSize(t *testing.T) {
 				t.Parallel()
 				limit.WindowMicros, limit.Units, limit.Burst = 3600e6, small, 0
 				plain := mustPlan(t, limit)
-				l := newLuaPlan(t, client, plain, t.Name())
-				sized := func(units int64) {
-					l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
-				}
-				remaining := func(units int64) int64 {
-					sized(units)
-					out, _, err := l.parse(l.decide(client, epoch, 0))
-					testenv.SameError(t, "a look", err, nil)
+				w := newTwins(t, onRedis(client), plain, t.Name())
+				remaining := func(units, cost int64) int64 {
+					w.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
+					out, _ := w.decide(t, epoch, cost)
 					return out[0].Remaining
 				}
-				l.decide(client, epoch, 1)
-				sized(large)
-				l.decide(client, epoch, large-1)
-				testenv.Same(t, "what remains of the large size", remaining(large), int64(0))
-				sized(small)
-				err := l.giveBack(client, epoch, c.changes, epoch).Err()
-				testenv.SameError(t, c.name, err, nil)
-				testenv.Same(t, "what remains of the large size then", remaining(large), c.wantLarge)
-				testenv.Same(t, "what remains of the small size then", remaining(small), c.wantSmall)
+				remaining(small, 1)
+				testenv.Same(t, "what remains of the large size", remaining(large, large-1), 0)
+				w.Plan = plain
+				w.refund(t, epoch, epoch, c.changes)
+				testenv.Same(t, "what remains of the large size then", remaining(large, 0), c.wantLarge)
+				testenv.Same(t, "what remains of the small size then", remaining(small, 0), c.wantSmall)
 			})
 		}
 	}
@@ -162,11 +153,10 @@ func TestChargeOfASmallerSize(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			plain := mustPlan(t, Limit{Algorithm: a, Units: small, WindowMicros: window})
-			l := newLuaPlan(t, client, plain, t.Name())
+			w := newTwins(t, onRedis(client), plain, t.Name())
 			remaining := func(units, atMicros, cost int64) int64 {
-				l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
-				out, allowed, err := l.parse(l.decide(client, atMicros, cost))
-				testenv.SameError(t, "the request", err, nil)
+				w.Plan, _ = plain.Sized(new(Plan), []Size{{Units: units}})
+				out, allowed := w.decide(t, atMicros, cost)
 				testenv.Same(t, "that it is allowed", allowed, true)
 				return out[0].Remaining
 			}
@@ -220,9 +210,9 @@ func TestChangesForgetNothing(t *testing.T) {
 					if r.oneIn(3) {
 						gives = -gives
 					}
-					before := roomOf(other, states, now)
+					before := reportAt(other, states, now).Remaining
 					refund(own, states, charged, now, gives)
-					after := roomOf(other, states, now)
+					after := reportAt(other, states, now).Remaining
 					const rounds = 1
 					if after > before+max(gives, 0)+rounds {
 						t.Fatalf("%+v changes by %d at %d: %+v has room for %d, and had for %d before; state %v",
@@ -233,13 +223,6 @@ func TestChangesForgetNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// roomOf is how much a plan of one limit has left.
-func roomOf(p *Plan, states []State, now int64) int64 {
-	out := make([]Decision, 1)
-	decide(p, copyStates(states), now, 0, out)
-	return out[0].Remaining
 }
 
 // TestNoWaitIsLongerThanTheLimitNeeds: whatever limits came before, and
@@ -297,30 +280,21 @@ func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 86400e6
 	client := startRedis(t)
-	for i, limit := range everyLimit() {
+	for i, limit := range everyLimit {
 		t.Run(fmt.Sprintf("%d-%s", i, limit.Algorithm), func(t *testing.T) {
 			t.Parallel()
-			l := newLuaPlan(t, client, mustPlan(t, limit), t.Name())
-			ask := func(now, cost int64) (Decision, bool) {
-				out, allowed, err := l.parse(l.decide(client, now, cost))
-				testenv.OK(t, err)
-				return out[0], allowed
+			w, longest := newTwins(t, onRedis(client), mustPlan(t, limit), t.Name()), 2*limit.WindowMicros
+			w.decide(t, epoch+year, 7)
+			out, _ := w.decide(t, epoch, 5)
+			if limit.Algorithm != SlidingWindowCounter && out[0].Remaining == 10 {
+				t.Fatalf("what was charged ahead does not count: %+v", out[0])
 			}
-			ask(epoch+year, 7)
-			d, _ := ask(epoch, 5)
-			for limit.Algorithm != SlidingWindowCounter && d.Remaining == 10 {
-				t.Fatalf("what was charged ahead does not count: %+v", d)
-			}
-			longest := 2 * limit.WindowMicros
-			if d.RetryAfterMicros > longest {
-				t.Fatalf("after the clock was set back: %+v", d)
-			}
-			if d, allowed := ask(epoch+longest, 10); !allowed {
-				t.Errorf("two windows later: %+v", d)
-			}
-			if ttl := milliseconds(client.PExpireTime(ctx, l.keys[0])); ttl > (epoch+2*longest)/1000 {
-				t.Errorf("the key expires at %d ms", ttl)
-			}
+			testenv.Within(t, "the wait after the clock was set back", out[0].RetryAfterMicros, 0, longest)
+			out, allowed := w.decide(t, epoch+longest, 10)
+			testenv.Same(t, fmt.Sprintf("that it is allowed two windows later, %+v,", out[0]), allowed, true)
+			w.expire(t, func(ms []int64) {
+				testenv.Within(t, "the key's expiry in ms", ms[0], 0, (epoch+2*longest)/1000)
+			})
 		})
 	}
 }

@@ -19,11 +19,6 @@ func inWindow(log State, now, window int64) (units int64) {
 	return units
 }
 
-// gap is a random time between two requests, of very different sizes.
-func gap(rng *rand.Rand, window int64) int64 {
-	return rng.Int64N(window >> rng.IntN(10))
-}
-
 // At every instant the shortened log holds at least what the full one does, so
 // it never admits more; and at most what the full one held a cell ago, so what
 // it admits later is less than a cell late.
@@ -36,7 +31,7 @@ func TestCompactLogIsConservativeAndLessThanACellLate(t *testing.T) {
 			var full, short State
 			now := t0
 			for step := range 4 * runs {
-				now += gap(rng, window)
+				now += rng.Int64N(window >> rng.IntN(10)) // of very different sizes
 				full = append(full, now, now, 1+rng.Int64N(3))
 				short = append(short, full[len(full)-entryLen:]...)
 				short = slices.Clone(since(short, now-window))

@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func TestScriptText(t *testing.T) {
 	t.Parallel()
 	files := map[string]Script{}
-	for _, l := range append(everyLimit(), hours(), lentLimit) {
+	for _, l := range append(everyLimit, hours, lentLimit) {
 		p, name := mustPlan(t, l), l.Algorithm.String()
 		switch {
 		case l.CalendarID != "":
@@ -49,7 +50,7 @@ func TestScriptText(t *testing.T) {
 	files["with-slots.lua"], files["with-slots-refund.lua"] = p.Script(), p.RefundScript()
 	files["slots-release.lua"] = ReleaseScript()
 	files["slots-renew.lua"] = RenewScript()
-	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours())
+	p = mustPlan(t, Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 1e6, FromFirstRequest: true}, hours)
 	files["two-limits-calendar.lua"], files["two-limits-calendar-refund.lua"] = p.Script(), p.RefundScript()
 	p = mustPlan(t, Limit{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 1e6, Ceiling: 80})
 	files["sliding_window_counter-classes.lua"] = p.Script()
@@ -59,8 +60,8 @@ func TestScriptText(t *testing.T) {
 		Limit{Algorithm: TokenBucket, Units: 1, WindowMicros: 1e6, PerID: "tenant|", Guarantee: true},
 	)
 	files["guarantee.lua"], files["guarantee-refund.lua"] = p.Script(), p.RefundScript()
-	files["over.lua"] = mustPlan(t, tenInASecond, credits()).Script()
-	for name, terms := range everyTerms() {
+	files["over.lua"] = mustPlan(t, tenInASecond, credits).Script()
+	for name, terms := range everyTerms {
 		files["gcra-"+name+".lua"] = mustPlanWithTerms(t, terms, tenInASecond).Script()
 		files["no-limits-"+name+".lua"] = mustPlanWithTerms(t, terms).Script()
 	}
@@ -94,7 +95,7 @@ func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
 func TestMostLimits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	every := append(everyLimit(), hours())
+	every := append(everyLimit, hours)
 	for start, first := range every {
 		var same, mixed []Limit
 		for i := range MaxLimits {
@@ -103,20 +104,13 @@ func TestMostLimits(t *testing.T) {
 		}
 		for _, limits := range [][]Limit{same, mixed, same[:maxPacked], mixed[:maxPacked]} {
 			mostWithTerms(t, client, limits)
-			l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
-			out, allowed, err := l.parse(l.decide(client, epoch, 3))
-			if err != nil || !allowed {
-				t.Fatalf("%+v: %v, %v", limits, allowed, err)
-			}
+			w := newTwins(t, onRedis(client), mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
+			out, _ := w.decide(t, epoch, 3)
 			for i, d := range out {
-				if d.Remaining != 7 {
-					t.Errorf("limit %d of %+v: %+v", i, limits, d)
-				}
+				testenv.Same(t, fmt.Sprintf("what remains of limit %d of %+v", i, limits), d.Remaining, 7)
 			}
-			testenv.OK(t, l.giveBack(client, epoch, 3, epoch).Err())
-			if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
-				t.Errorf("%d keys of %+v left after the refund", n, limits)
-			}
+			w.refund(t, epoch, epoch, 3)
+			testenv.Same(t, "keys left after the refund", client.Exists(ctx, w.keys...).Val(), 0)
 		}
 		if _, err := NewPlan(append(same, tenInASecond)); err == nil {
 			t.Errorf("a plan of %d limits", MaxLimits+1)
@@ -132,22 +126,25 @@ var luaFiles = map[string]string{
 	"override":    overrideLua, "penalty": penaltyLua, "foreign": foreignLua,
 }
 
+// indent is how far lines of a script stand in.
+var indent = regexp.MustCompile(`(?m)^ +`)
+
 // everyScript composes the scripts of each algorithm and variant, and of all terms.
 func everyScript(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, l := range append(everyLimit(), hours(), lentLimit, Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
+	for _, l := range append(everyLimit, hours, lentLimit, Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
 		p := mustPlan(t, l)
 		all.WriteString(p.Script().Source + p.RefundScript().Source)
 	}
-	for _, terms := range everyTerms() {
+	for _, terms := range everyTerms {
 		all.WriteString(mustPlanWithTerms(t, terms, tenInASecond).Script().Source)
 	}
 	pool, own := tenInASecond, tenInASecond
 	pool.Pool, own.Guarantee, own.PerID = true, true, "tenant|"
 	all.WriteString(mustPlan(t, pool, own).Script().Source)
 	all.WriteString(ReleaseScript().Source + RenewScript().Source)
-	return unindent(all.String())
+	return indent.ReplaceAllString(all.String(), "")
 }
 
 // TestStepsAreUsed finds functions of the .lua files that no script has, such as
@@ -162,17 +159,9 @@ func TestStepsAreUsed(t *testing.T) {
 				continue
 			}
 			name, _, _ = strings.Cut(name, "(")
-			if found, _ := findStep(lua, name); !strings.Contains(scripts, unindent(found.body)) {
+			if found, _ := findStep(lua, name); !strings.Contains(scripts, indent.ReplaceAllString(found.body, "")) {
 				t.Errorf("no script has %s of %s.lua", name, file)
 			}
 		}
 	}
-}
-
-func unindent(lua string) string {
-	var b strings.Builder
-	for line := range strings.Lines(lua) {
-		b.WriteString(strings.TrimLeft(line, " "))
-	}
-	return b.String()
 }

@@ -69,29 +69,20 @@ func TestConcurrencyCapacity(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for capacity := int64(1); capacity <= capacities; capacity += 37 {
-		l := newLuaPlan(t, client, mustPlan(t, slotLimit(capacity)), fmt.Sprint(capacity))
-		pipe := client.Pipeline()
-		var replies []*redis.Cmd
+		l := onRedis(client)
+		l.batch = true
+		w, admitted := newTwins(t, l, mustPlan(t, slotLimit(capacity)), fmt.Sprint(capacity)), int64(0)
 		for range capacity + 3 {
-			l.nonce++
-			replies = append(replies, l.decide(pipe, epoch, 1))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
-		admitted := int64(0)
-		for _, reply := range replies {
-			out, allowed, err := l.parse(reply)
-			testenv.OK(t, err)
-			if allowed {
+			w.nonce++
+			if out, allowed := w.decide(t, epoch, 1); allowed {
 				admitted++
-			} else if out[0].RetryAfterMicros != 1e6 {
-				t.Errorf("limit %d: retry after %d us", capacity, out[0].RetryAfterMicros)
+			} else {
+				testenv.Same(t, fmt.Sprintf("the wait for one of %d", capacity), out[0].RetryAfterMicros, 1e6)
 			}
 		}
-		if held := client.ZCard(ctx, l.keys[0]).Val(); admitted != capacity || held != capacity {
-			t.Errorf("limit %d: %d admitted, %d entries", capacity, admitted, held)
-		}
+		l.flush(t)
+		testenv.Same(t, fmt.Sprintf("what a limit of %d admits", capacity), admitted, capacity)
+		testenv.Same(t, "the entries", client.ZCard(ctx, w.keys[0]).Val(), capacity)
 	}
 }
 
@@ -102,32 +93,25 @@ func TestSlotsOfTheDead(t *testing.T) {
 	const year = 365 * 86400e6
 	client := startRedis(t)
 	for _, c := range []struct {
-		name      string
-		ahead     int64 // of the clock, when the slots are taken
-		free      int64 // us after which they are
-		expiresMs int64
+		name  string
+		ahead int64 // of the clock, when the slots are taken
+		free  int64 // us after which they are
 	}{
-		{name: "a ttl", free: testTTL, expiresMs: testTTL / 1000},
-		{name: "a clock set back", ahead: year, free: MaxTTLMicros, expiresMs: MaxTTLMicros / 1000},
+		{name: "a ttl", free: testTTL},
+		{name: "a clock set back", ahead: year, free: MaxTTLMicros},
 	} {
 		for _, cost := range []int64{1, 3} {
 			t.Run(fmt.Sprintf("%s, cost %d", c.name, cost), func(t *testing.T) {
 				t.Parallel()
-				l := newLuaPlan(t, client, mustPlan(t, slotLimit(2*cost)), t.Name())
-				states, want := make([]State, 1), make([]Decision, 1)
+				w := newTwins(t, onRedis(client), mustPlan(t, slotLimit(2*cost)), t.Name())
 				for i, at := range []int64{epoch + c.ahead, epoch + c.ahead, epoch, epoch + c.free - 1, epoch + c.free} {
-					l.nonce = int64(i)
-					l.Rebase(states, at)
-					l.DecideAs(l.nonce, states, at, []int64{cost}, want)
-					got, allowed, err := l.parse(l.decide(client, at, cost))
-					step := fmt.Sprint("step ", i)
-					testenv.SameError(t, step, err, nil)
-					testenv.Same(t, step+": the decision in Lua", got[0], want[0])
-					testenv.Same(t, step+": that it is allowed", allowed, i < 2 || i == 4)
+					w.nonce = int64(i)
+					_, allowed := w.decide(t, at, cost)
+					testenv.Same(t, fmt.Sprintf("step %d: that it is allowed", i), allowed, i < 2 || i == 4)
 					if i == 3 {
-						if ms := milliseconds(client.PExpireTime(ctx, l.keys[0])); ms != epoch/1000+c.expiresMs {
-							t.Errorf("the key expires %d ms after the epoch", ms-epoch/1000)
-						}
+						w.expire(t, func(ms []int64) {
+							testenv.Same(t, "the key's expiry in ms", ms[0], (epoch+c.free)/1000)
+						})
 					}
 				}
 			})
@@ -141,17 +125,17 @@ func TestSlotGarbage(t *testing.T) {
 	client := startRedis(t)
 	for i, text := range garbage {
 		for j, score := range []float64{1, -1, epoch + 1e6} {
-			l := newLuaPlan(t, client, mustPlan(t, slotLimit(10)), fmt.Sprint(i, ",", j))
-			testenv.OK(t, client.ZAdd(ctx, l.keys[0], redis.Z{Score: score, Member: text}).Err())
+			w := newTwins(t, onRedis(client), mustPlan(t, slotLimit(10)), fmt.Sprint(i, ",", j))
+			testenv.OK(t, client.ZAdd(ctx, w.keys[0], redis.Z{Score: score, Member: text}).Err())
 			for step := range int64(4) {
-				l.nonce = step
-				_, allowed, err := l.parse(l.decide(client, epoch+step*testTTL, 1+step))
-				if err != nil || !allowed {
-					t.Errorf("%q at %g, step %d: %v, %v", text, score, step, allowed, err)
-				}
-				if err := l.giveBack(client, epoch+step*testTTL, 1+step, 1).Err(); err != nil {
-					t.Errorf("%q at %g, step %d: %v", text, score, step, err)
-				}
+				w.nonce = step
+				now := epoch + step*testTTL
+				what := fmt.Sprintf("%q at %g, step %d", text, score, step)
+				r, _, _, err := w.ruleInLua(t, now, costing(1+step))
+				testenv.SameError(t, what, err, nil)
+				testenv.Same(t, what+": that it is allowed", r.Allowed, true)
+				_, err = w.settleInLua(t, now, charge{1, step, []int64{1 + step}})
+				testenv.SameError(t, what, err, nil)
 			}
 		}
 	}
@@ -160,14 +144,13 @@ func TestSlotGarbage(t *testing.T) {
 // TestOneSlotIsOneEntry: an operator sees with ZCARD what is in flight.
 func TestOneSlotIsOneEntry(t *testing.T) {
 	t.Parallel()
-	l := newLuaPlan(t, startRedis(t), mustPlan(t, slotLimit(9)), "entries")
+	client := startRedis(t)
+	w := newTwins(t, onRedis(client), mustPlan(t, slotLimit(9)), "entries")
 	for range 4 {
-		l.nonce++
-		if _, allowed, err := l.parse(l.decide(l.client, epoch, 1)); !allowed || err != nil {
-			t.Fatal(allowed, err)
-		}
+		w.nonce++
+		w.decide(t, epoch, 1)
 	}
-	entries := l.client.ZRangeWithScores(ctx, l.keys[0], 0, -1).Val()
+	entries := client.ZRangeWithScores(ctx, w.keys[0], 0, -1).Val()
 	if len(entries) != 4 {
 		t.Fatalf("%d entries, want 4: %v", len(entries), entries)
 	}

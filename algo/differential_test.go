@@ -1,55 +1,43 @@
 package algo
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// stepsPerAlgorithm is how many random decisions and refunds of each algorithm
-// Go and Lua must agree on; ALGO_STEPS overrides it.
-func stepsPerAlgorithm(t *testing.T) int {
-	text := os.Getenv("ALGO_STEPS")
-	if text == "" {
-		return 24_000
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("ALGO_STEPS: %v", err)
-	}
-	return n
-}
 
 // stepsPerPlan is how long one random plan is replayed.
 const stepsPerPlan = 150
 
 // TestDifferential replays random sequences on both twins: of one limit, of buckets of which workers take
 // batches, and of several limits in one call, perhaps with a guarantee and its pool, or with limits that pay
-// for others.
+// for others, and of limits under a penalty. Some are replayed on Lua 5.4, too.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
+	// So many steps of each algorithm; ALGO_STEPS overrides it.
+	steps, err := strconv.Atoi(cmp.Or(os.Getenv("ALGO_STEPS"), "24000"))
+	testenv.OK(t, err)
 	client := startRedis(t)
 	type family struct {
-		name string
-		seed uint64
-		draw func(r random) []Limit
+		name  string
+		seed  uint64
+		draw  func(r random) []Limit
+		terms func(r random) Terms
 	}
+	all := Algorithms()
 	families := []family{
-		{"several", 7, func(r random) []Limit {
+		{name: "several", seed: 7, draw: func(r random) []Limit {
 			return r.several(2+r.IntN(5), func(*Limit, int) bool { return true })
 		}},
-		{"guarantee", 72, func(r random) []Limit {
+		{name: "guarantee", seed: 72, draw: func(r random) []Limit {
 			return r.withPair(r.several(r.IntN(3), func(l *Limit, _ int) bool { return !l.Queue }))
 		}},
-		{"over", 73, func(r random) []Limit { // sometimes so many that their numbers are not packed
+		{name: "over", seed: 73, draw: func(r random) []Limit { // sometimes so many that their numbers are not packed
 			own, others := 1+r.IntN(4), 1+r.IntN(3)
 			if r.oneIn(10) {
 				others = 8
@@ -59,15 +47,19 @@ func TestDifferential(t *testing.T) {
 				return !l.Queue
 			})
 		}},
+		{
+			name: "penalty", seed: 71,
+			draw:  func(r random) []Limit { return []Limit{r.limit(all[r.IntN(len(all))])} },
+			terms: func(r random) Terms { return Terms{Overrides: r.oneIn(2), Penalty: r.penalty()} },
+		},
 	}
-	for _, a := range Algorithms() {
-		families = append(families, family{a.String(), uint64(a), func(r random) []Limit {
+	for _, a := range all {
+		families = append(families, family{name: a.String(), seed: uint64(a), draw: func(r random) []Limit {
 			return []Limit{r.classed(r.limit(a))}
 		}})
 		if a.HasBurst() {
-			families = append(families, family{"batches-" + a.String(), 100 + uint64(a), func(r random) []Limit {
-				return []Limit{r.lent(a)}
-			}})
+			lent := func(r random) []Limit { return []Limit{r.lent(a)} }
+			families = append(families, family{name: "batches-" + a.String(), seed: 100 + uint64(a), draw: lent})
 		}
 	}
 	for _, f := range families {
@@ -79,8 +71,32 @@ func TestDifferential(t *testing.T) {
 				testenv.OK(t, client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err())
 			}
 			r := newRandom(f.seed)
-			for i := range stepsPerAlgorithm(t) / stepsPerPlan {
-				replay(t, client, r, fmt.Sprintf("%s-%d", f.name, i), f.draw(r))
+			for i := range steps / stepsPerPlan {
+				limits, terms := f.draw(r), Terms{}
+				if f.terms != nil {
+					terms = f.terms(r)
+				}
+				for i := range limits {
+					l := &limits[i]
+					if onClock := l.Algorithm == FixedWindow && !l.FromFirstRequest; onClock && r.oneIn(2) {
+						l.CalendarID = fmt.Sprint("day:Test/", l.WindowMicros)
+					}
+				}
+				plan, name := mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", f.name, i)
+				if i%20 == 0 {
+					l := &lua54{loaded: map[string]bool{}}
+					replay(t, newRandom(f.seed+uint64(1000*i)), newTwins(t, l, plan, name))
+				}
+				l := onRedis(client)
+				l.batch = true
+				w := newTwins(t, l, plan, name)
+				replay(t, r, w)
+				if n := len(w.ruleKeys); len(w.penalty) > 0 {
+					text, err := client.Get(ctx, w.ruleKeys[n-1]).Bytes()
+					testenv.OK(t, err)
+					testenv.SameList(t, name+": the penalty's key", ReadPenaltyState(text), w.penalty)
+				}
+				testenv.OK(t, client.Del(ctx, slices.Concat(w.keys, w.ruleKeys)...).Err())
 			}
 		})
 	}
@@ -125,86 +141,79 @@ func (r random) withPair(limits []Limit) []Limit {
 const lastMicros = 2 * epoch
 
 // sequence is one plan replayed, with sizes that change: first in Go, while the
-// same is queued for Redis, then all compared.
+// same is queued for the Lua, then all compared.
 type sequence struct {
-	*luaPlan
+	*twins
 	random
 	plain     *Plan // with the sizes it was made of
-	pipe      redis.Pipeliner
-	states    []State
 	nowMicros int64
 	steady    int   // for how many steps a size lasts, on average
 	ahead     int64 // by how much the clock is ahead for a moment
 	forward   bool  // the clock has never been set back
 	charges   []charge
-	expect    []expectation
 }
 
-// charge can be refunded, and renewed.
-type charge struct {
-	atMicros int64
-	nonce    int64
-	costs    []int64
-}
-
-// expectation holds Redis' answer to a step.
-type expectation struct {
-	what      string
-	plan      *Plan
-	reply     *redis.Cmd // nil for a refund
-	otherTime bool
-	allowed   bool
-	decisions []Decision
-	expires   []*redis.DurationCmd // PEXPIRETIME of each key, if the clock only went forward
-	wantMs    []int64
-	later     []bool // of each key: it may expire later than that
-}
-
-func replay(t *testing.T, client *redis.Client, r random, name string, limits []Limit) {
+func replay(t *testing.T, r random, w *twins) {
 	t.Helper()
-	r.withCalendars(limits)
-	plain := mustPlan(t, limits...)
 	s := &sequence{
-		luaPlan:   newLuaPlan(t, client, plain, name),
-		random:    r,
-		plain:     plain,
-		pipe:      client.Pipeline(),
-		states:    make([]State, len(limits)),
-		nowMicros: epoch + r.Int64N(1e15),
-		steady:    []int{1, 2, 20, 20}[r.IntN(4)],
-		forward:   true,
+		twins: w, random: r, plain: w.Plan, nowMicros: epoch + r.Int64N(1e15),
+		steady: []int{1, 2, 20, 20}[r.IntN(4)], forward: true,
 	}
-	last := make([]Decision, len(limits))
+	last := make([]Decision, len(s.states))
 	for range stepsPerPlan {
-		s.advance(last)
-		if s.oneIn(s.steady) {
-			s.resize(t)
-		}
-		s.rebound(t)
+		s.advance(t, last)
+		s.resize(t)
 		switch _, holds := s.Slots(); {
 		case len(s.charges) > 0 && s.oneIn(8):
-			s.settleSome()
+			s.settleSome(t)
 		case len(s.charges) > 0 && holds && s.oneIn(8):
-			s.renewSome(t)
+			s.renew(t, s.nowMicros, s.charges[max(0, len(s.charges)-1-s.IntN(4)):]...)
 		default:
-			last = s.decideOne()
+			last = s.decideOne(t)
+		}
+		s.expectExpiry(t)
+	}
+	for range 8 { // what the keys hold shows in what remains later
+		s.nowMicros += s.span(0, max(s.Limits()[0].WindowMicros, s.Limits()[0].TTLMicros))
+		s.forget(t, s.nowMicros)
+		s.decide(t, s.nowMicros, 0)
+	}
+	s.flush(t)
+}
+
+// resize goes on with other limits and bursts now and then, or the first ones again, and brings calendars'
+// windows to the sequence's time or, seldom, to another.
+func (s *sequence) resize(t *testing.T) {
+	t.Helper()
+	sizes, changed := make([]Size, len(s.states)), s.oneIn(s.steady)
+	for i, l := range s.limits {
+		if sizes[i] = l.Size(); changed {
+			sizes[i] = s.size(&s.plain.limits[i])
 		}
 	}
-	if _, err := s.pipe.Exec(ctx); err != nil {
-		t.Fatalf("%+v: %v", limits, err)
-	}
-	for i := range s.expect {
-		if !s.expect[i].met(t) {
-			t.Fatalf("step %d of %s: %+v", i, name, limits)
+	for i, l := range s.limits {
+		if l.CalendarID != "" {
+			at := s.nowMicros
+			if s.oneIn(20) {
+				at = max(0, at+s.Int64N(6*l.WindowMicros)-3*l.WindowMicros)
+			}
+			sizes[i].Bounds, changed = boundsAround(&l, at), true
 		}
 	}
-	s.compareStates(t)
-	testenv.OK(t, client.Del(ctx, s.keys...).Err())
+	if !changed {
+		return
+	}
+	sized, ok := s.plain.Sized(new(Plan), sizes)
+	if !ok {
+		t.Fatalf("%v of %+v", sizes, s.plain.limits)
+	}
+	s.Plan = sized
 }
 
 // advance moves the clock, sometimes back, or ahead for a moment, and drops what
 // Redis would by then have expired.
-func (s *sequence) advance(last []Decision) {
+func (s *sequence) advance(t *testing.T, last []Decision) {
+	t.Helper()
 	i := s.IntN(len(last))
 	limit := s.Limits()[i]
 	switch {
@@ -220,33 +229,17 @@ func (s *sequence) advance(last []Decision) {
 	case s.oneIn(60) && s.ahead == 0:
 		s.ahead = s.span(1, 10*MaxWindowMicros)
 		s.nowMicros += s.ahead
+	case s.terms.Penalty != nil && s.oneIn(2):
+		s.nowMicros += s.span(1, 2*s.terms.Penalty.WithinMicros) - 1
 	default:
 		s.nowMicros = min(s.nowMicros+s.step(&limit, last[i], s.nowMicros), 1<<52)
 	}
-	for i, st := range s.states {
-		if len(st) > 0 && s.nowMicros/1000 > ceilDiv(s.ExpiresAtMicros(i, st), 1000) {
-			s.states[i] = st[:0]
-			s.pipe.Del(ctx, s.keys[i])
-		}
-	}
-}
-
-// resize goes on with other limits and bursts, or the first ones again.
-func (s *sequence) resize(t *testing.T) {
-	t.Helper()
-	sizes := make([]Size, len(s.states))
-	for i, l := range s.plain.Limits() {
-		sizes[i] = s.size(&l)
-	}
-	sized, ok := s.plain.Sized(new(Plan), sizes)
-	if !ok {
-		t.Fatalf("%v of %+v", sizes, s.plain.Limits())
-	}
-	s.Plan = sized
+	s.forget(t, s.nowMicros)
 }
 
 // decideOne decides on one cost for all limits, or on a cost for each.
-func (s *sequence) decideOne() []Decision {
+func (s *sequence) decideOne(t *testing.T) []Decision {
+	t.Helper()
 	capacity := int64(MaxUnits)
 	for i := range s.Limits() {
 		capacity = min(capacity, s.Limits()[i].Capacity())
@@ -257,64 +250,34 @@ func (s *sequence) decideOne() []Decision {
 			costs[i] = s.cost(s.Limits()[i].Capacity())
 		}
 	}
-	out := make([]Decision, len(s.states))
-	if s.OtherTime(s.nowMicros) {
-		s.expectExpiry(expectation{
-			what:      fmt.Sprintf("costs %d at %d, which is another time, of %+v", costs, s.nowMicros, s.Limits()),
-			plan:      s.Plan,
-			reply:     s.decideEach(s.pipe, s.nowMicros, costs),
-			otherTime: true,
-		})
-		return out
+	a := asked{costs: costs}
+	if p := s.terms.Penalty; p != nil {
+		a.strikes, a.deferred = s.remembered(p), s.oneIn(8)
 	}
-	s.RebaseFor(s.states, s.nowMicros, costs, out)
 	s.nonce += 1 + s.Int64N(1<<40)
-	s.over = s.someOver(costs[0])
-	allowed := s.decideNext(costs, out)
-	charged := slices.Clone(costs)
-	if guarantee, _, _ := s.Guarantee(); s.Resolve(out) {
-		charged[guarantee] = 0
+	s.over = Over{}
+	if s.TakesOver(0) && costs[0] > 1 && len(s.charges) > 0 && !s.oneIn(3) { // units of an earlier batch
+		c := s.charges[len(s.charges)-1-s.IntN(min(len(s.charges), 4))]
+		s.over = Over{s.span(1, max(c.costs[0], 1)), c.atMicros}
 	}
-	for i := range charged {
-		if over := s.OthersPay(out); over == (i < s.Own()) {
-			charged[i] = 0
+	r, out := s.rule(t, s.nowMicros, a)
+	if r.Allowed {
+		charged := slices.Clone(costs)
+		guarantee, _, _ := s.Guarantee()
+		for i := range charged {
+			if r.Over == (i < s.Own()) || i == guarantee && out[i].Hidden {
+				charged[i] = 0
+			}
 		}
-	}
-	if allowed {
 		s.charges = append(s.charges, charge{s.nowMicros, s.nonce, charged})
 	}
-	s.expectExpiry(expectation{
-		what:      fmt.Sprintf("costs %d at %d of %+v", costs, s.nowMicros, s.Limits()),
-		plan:      s.Plan,
-		reply:     s.decideEach(s.pipe, s.nowMicros, costs),
-		allowed:   allowed,
-		decisions: out,
-	})
 	return out
-}
-
-// someOver draws the units that an earlier batch has left over when the next one is charged.
-func (s *sequence) someOver(cost int64) (over Over) {
-	if !s.TakesOver(0) || cost <= 1 {
-		return over
-	}
-	if len(s.charges) > 0 && !s.oneIn(3) {
-		c := s.charges[len(s.charges)-1-s.IntN(min(len(s.charges), 4))]
-		over = Over{s.span(1, max(c.costs[0], 1)), c.atMicros}
-	}
-	return over
-}
-
-func (s *sequence) decideNext(costs []int64, out []Decision) (allowed bool) {
-	if s.over.Units > 0 {
-		return s.DecideBatch(s.over, s.states, s.nowMicros, costs, out)
-	}
-	return s.DecideAs(s.nonce, s.states, s.nowMicros, costs, out)
 }
 
 // settleSome gives back some of the last charges, a part of each limit's, or charges
 // more, perhaps not for the last time. Those that are under no nonce go in one call.
-func (s *sequence) settleSome() {
+func (s *sequence) settleSome(t *testing.T) {
+	t.Helper()
 	n := 1
 	if _, slots := s.Slots(); !slots {
 		n += s.IntN(3)
@@ -322,162 +285,41 @@ func (s *sequence) settleSome() {
 	if s.over = (Over{}); s.TakesOver(0) && s.oneIn(2) {
 		s.over.Units = 1
 	}
-	all := make([]settlement, 0, n)
-	last := s.nonce
+	var all []charge
 	for range min(n, len(s.charges)) {
-		c := s.settleOne()
-		all, s.nonce = append(all, settlement{c.costs, c.atMicros}), c.nonce
-	}
-	s.giveBackAll(s.pipe, s.nowMicros, all)
-	s.nonce = last
-	s.expectExpiry(expectation{what: fmt.Sprintf("settlements %+v at %d", all, s.nowMicros)})
-}
-
-// settleOne settles one charge in Go, and returns it with what that gave back.
-func (s *sequence) settleOne() charge {
-	i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
-	c := s.charges[i]
-	if !s.oneIn(4) {
-		s.charges = slices.Delete(s.charges, i, i+1)
-	}
-	c.costs = slices.Clone(c.costs)
-	for i := range c.costs {
-		if !s.oneIn(2) {
-			c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
+		i := len(s.charges) - 1 - s.IntN(min(len(s.charges), 4))
+		c := s.charges[i]
+		if !s.oneIn(4) {
+			s.charges = slices.Delete(s.charges, i, i+1)
 		}
-		if looksAt(&s.Limits()[i], c.costs[i]) {
-			s.rebase(s.states, s.nowMicros, i, i+1)
+		c.costs = slices.Clone(c.costs)
+		for i := range c.costs {
+			if !s.oneIn(2) {
+				c.costs[i] = s.difference(c.costs[i], s.Limits()[i].Capacity())
+			}
 		}
+		all = append(all, c)
 	}
-	if s.over.Units > 0 {
-		s.RefundBatch(s.states, c.atMicros, s.nowMicros, c.costs)
-	} else {
-		s.RefundAs(c.nonce, s.states, c.atMicros, s.nowMicros, c.costs)
-	}
-	return c
+	s.settle(t, s.nowMicros, all...)
 }
 
-// looksAt reports whether a settlement's script looks at a limit's key, and so moves times that
-// lie in the future.
-func looksAt(l *Limit, gives int64) bool {
-	if l.Algorithm == Concurrency {
-		return false
-	}
-	return gives > 0 || gives < 0 && !l.Queue && l.LeaseMicros == 0
-}
-
-// renewSome renews the slots of some of the last charges, in one call. What was given
-// back is held again: renewal does not ask.
-func (s *sequence) renewSome(t *testing.T) {
+// expectExpiry holds the expiry of each key, if the clock only went forward. A key of slots may expire later.
+func (s *sequence) expectExpiry(t *testing.T) {
 	t.Helper()
-	limit, _ := s.Slots()
-	args := []any{s.Limits()[limit].TTLMicros}
-	for i := max(0, len(s.charges)-1-s.IntN(4)); i < len(s.charges); i++ {
-		if c := s.charges[i]; c.costs[limit] > 0 {
-			args = append(args, c.nonce, c.costs[limit])
-			s.Renew(s.states, s.nowMicros, c.nonce, c.costs[limit])
+	if !s.forward {
+		return
+	}
+	limits, now, want := s.Limits(), s.nowMicros, make([]int64, len(s.states))
+	for i := range want {
+		want[i] = s.expiry(i)
+	}
+	s.expire(t, func(ms []int64) {
+		for i, got := range ms {
+			late := limits[i].Algorithm == Concurrency && want[i] > 0 && got > want[i]
+			gone := got == -2 && want[i] < now/1000 // what is charged so late that it expires at once
+			if got != want[i] && !late && !gone {
+				t.Fatalf("at %d key %d of %+v expires at %d ms, want %d", now, i, limits, got, want[i])
+			}
 		}
-	}
-	if len(args) > 1 {
-		source := strings.Replace(RenewScript().Source, "#ARGV, 2", "#ARGV - 3, 2", 1) // the test's clock
-		sha := loadOnTestClock(t, s.client, source)
-		args = append(args, s.nowMicros/1e6, s.nowMicros%1e6, "")
-		s.pipe.EvalSha(ctx, sha, s.keys[limit:limit+1], args...)
-		s.expectExpiry(expectation{what: fmt.Sprintf("renewal of %v at %d", args, s.nowMicros)})
-	}
-}
-
-func (s *sequence) expectExpiry(e expectation) {
-	if s.forward {
-		for i, st := range s.states {
-			e.expires = append(e.expires, s.pipe.PExpireTime(ctx, s.keys[i]))
-			e.wantMs = append(e.wantMs, wantExpiry(s.ExpiresAtMicros(i, st)))
-			e.later = append(e.later, s.Limits()[i].Algorithm == Concurrency && len(st) > 0)
-		}
-	}
-	s.expect = append(s.expect, e)
-}
-
-// wantExpiry is PEXPIRETIME's answer: milliseconds, rounded up; -2 for no key.
-// https://redis.io/docs/latest/commands/pexpiretime/
-func wantExpiry(micros int64) int64 {
-	if micros == 0 {
-		return -2
-	}
-	return ceilDiv(micros, 1000)
-}
-
-func (e *expectation) met(t *testing.T) bool {
-	t.Helper()
-	ok := e.reply == nil || e.replyMet(t)
-	for i, cmd := range e.expires {
-		got := milliseconds(cmd)
-		if late := e.later[i] && got > e.wantMs[i]; got != e.wantMs[i] && !late {
-			t.Errorf("%s: key %d expires at %d ms, want %d", e.what, i, got, e.wantMs[i])
-			ok = false
-		}
-	}
-	return ok
-}
-
-func (e *expectation) replyMet(t *testing.T) bool {
-	t.Helper()
-	l := luaPlan{Plan: e.plan}
-	out, allowed, err := l.parse(e.reply)
-	switch {
-	case e.otherTime && errors.Is(err, ErrOtherTime):
-		return true
-	case e.otherTime:
-		t.Errorf("%s: error %v, want %v", e.what, err, ErrOtherTime)
-	case err != nil:
-		t.Errorf("%s: %v", e.what, err)
-	case allowed != e.allowed:
-		t.Errorf("%s: allowed is %v in Lua, %v in Go", e.what, allowed, e.allowed)
-	case !slices.Equal(out, e.decisions):
-		t.Errorf("%s:\nLua %+v\nGo  %+v", e.what, out, e.decisions)
-	default:
-		return true
-	}
-	return false
-}
-
-// milliseconds undoes what go-redis makes of PEXPIRETIME's answer.
-func milliseconds(cmd *redis.DurationCmd) int64 {
-	if d := cmd.Val(); d == -1 || d == -2 {
-		return int64(d)
-	}
-	return int64(uint64(cmd.Val()) / 1e6) // beyond the year 2262 it is more than a Duration holds
-}
-
-// compareStates checks that the keys say what the States say.
-func (s *sequence) compareStates(t *testing.T) {
-	t.Helper()
-	for i, want := range s.states {
-		near := s.nowMicros
-		if s.Limits()[i].Algorithm == FixedWindow && len(want) > 0 {
-			near = want[fixedStart] // the key has the start modulo 2^22 windows only
-		}
-		l := s.Limits()[i]
-		got := s.state(t, i, near)
-		if l.Algorithm == Concurrency {
-			got, want = sortedSlots(got), sortedSlots(want)
-		}
-		same := slices.Equal(got, want)
-		if l.Algorithm.HasBurst() {
-			same = same || sameInterval(got, want, l.WindowMicros)
-		}
-		if !same {
-			t.Errorf("state of %+v at %d: Redis %v, Go %v", s.Limits()[i], s.nowMicros, got, want)
-		}
-	}
-}
-
-// sortedSlots is a concurrency's State in the order of its nonces.
-func sortedSlots(s State) State {
-	var entries [][]int64
-	for e := range slices.Chunk(s, slotLen) {
-		entries = append(entries, e)
-	}
-	slices.SortFunc(entries, slices.Compare)
-	return slices.Concat(entries...)
+	})
 }

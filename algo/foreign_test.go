@@ -36,36 +36,24 @@ func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for name, poison := range foreignKeys {
-		for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
-			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprintf("%s-%d", name, i))
-			for _, cost := range []int64{1, 0, 99} {
-				l.poison(t, poison)
-				states, want := make([]State, 1), make([]Decision, 1)
-				for n := range 2 {
-					l.nonce = int64(n + 1)
-					allowed := l.DecideAs(l.nonce, states, epoch, l.Each(cost), want)
-					out, got, err := l.parse(l.decide(l.client, epoch, cost))
-					what := fmt.Sprintf("%s: call %d of cost %d", l.keys[0], n, cost)
-					testenv.SameError(t, what, err, nil)
-					testenv.Same(t, what+": that it is allowed", got, allowed)
-					testenv.SameList(t, what+": its decisions", out, want)
-				}
-				if n := l.client.Exists(ctx, l.keys[0]).Val(); n == 1 != (len(states[0]) > 0) {
-					t.Errorf("%s: %d keys after a cost of %d", l.keys[0], n, cost)
-				}
-			}
-			for _, cost := range []int64{1, -1} {
-				l.poison(t, poison)
-				states, want := make([]State, 1), make([]Decision, 1)
-				l.nonce = 7
-				if err := l.giveBack(l.client, epoch, cost, epoch).Err(); err != nil {
-					t.Fatalf("%s: settling %d: %v", l.keys[0], cost, err)
-				}
-				l.RefundAs(7, states, epoch, epoch, l.Each(cost))
-				l.DecideAs(7, states, epoch, l.Each(1), want)
-				out, _, err := l.parse(l.decide(l.client, epoch, 1))
-				if err != nil || !slices.Equal(out, want) {
-					t.Fatalf("%s: after %d: %+v, %v; want %+v", l.keys[0], cost, out, err, want)
+		for i, limit := range append(everyLimit, hours, slotsOfTwo, lentLimit) {
+			w := newTwins(t, onRedis(client), mustPlan(t, limit), fmt.Sprintf("%s-%d", name, i))
+			key := w.keys[0]
+			for _, settles := range []bool{false, true} {
+				for _, cost := range []int64{1, 0, 99, -1} {
+					testenv.OK(t, client.Del(ctx, key).Err())
+					testenv.OK(t, poison(client, key))
+					if w.states, w.nonce = make([]State, 1), 1; settles {
+						w.refund(t, epoch, epoch, cost)
+						w.decide(t, epoch, 1)
+						continue
+					}
+					w.decide(t, epoch, cost)
+					w.nonce++
+					w.decide(t, epoch, cost)
+					if n := client.Exists(ctx, key).Val(); n == 1 != (len(w.states[0]) > 0) {
+						t.Errorf("%s: %d keys after a cost of %d", key, n, cost)
+					}
 				}
 			}
 		}
@@ -78,51 +66,23 @@ func TestNumbersThatRedisRefuses(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	day := Limit{Algorithm: FixedWindow, Units: 10, WindowMicros: 86_400e6}
-	for i, limit := range []Limit{day, hours()} {
+	for i, limit := range []Limit{day, hours} {
 		for _, spelling := range []string{"%#x", " %d", "+%d", "%d.0"} {
-			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprint("spelled", spelling, i))
-			for _, cost := range []int64{-2, 2} { // owed, given back
-				states := make([]State, 1)
-				l.decidesAlike(t, states, 3)
-				l.spell(t, spelling)
-				l.Refund(states, epoch, epoch, l.Each(cost))
-				if err := l.giveBack(client, epoch, cost, epoch).Err(); err != nil {
-					t.Errorf("%s: settling %d: %v", l.keys[0], cost, err)
+			for _, gives := range []int64{-2, 2} { // owed, given back
+				w := newTwins(t, onRedis(client), mustPlan(t, limit), fmt.Sprint("spelled", spelling, i, gives))
+				w.decide(t, epoch, 3)
+				for _, next := range []func(){
+					func() { w.refund(t, epoch, epoch, gives); w.decide(t, epoch, 1) },
+					func() { w.decide(t, epoch, 1); w.decide(t, epoch, 1) },
+				} {
+					number, err := client.Get(ctx, w.keys[0]).Int64()
+					testenv.OK(t, err)
+					testenv.OK(t, client.Set(ctx, w.keys[0], fmt.Sprintf(spelling, number), redis.KeepTTL).Err())
+					next()
 				}
-				l.decidesAlike(t, states, 1)
-				l.spell(t, spelling)
-				l.decidesAlike(t, states, 1)
-				l.decidesAlike(t, states, 1)
-				l.poison(t, func(redis.Cmdable, string) error { return nil })
 			}
 		}
 	}
-}
-
-// decidesAlike decides with Redis as with states.
-func (l *luaPlan) decidesAlike(t *testing.T, states []State, cost int64) {
-	t.Helper()
-	want := make([]Decision, 1)
-	l.Decide(states, epoch, l.Each(cost), want)
-	out, _, err := l.parse(l.decide(l.client, epoch, cost))
-	if err != nil || !slices.Equal(out, want) {
-		t.Errorf("%s: %+v, %v; want %+v", l.keys[0], out, err, want)
-	}
-}
-
-// spell writes the number in the plan's first key in another way.
-func (l *luaPlan) spell(t *testing.T, format string) {
-	t.Helper()
-	number, err := l.client.Get(ctx, l.keys[0]).Int64()
-	testenv.OK(t, err)
-	testenv.OK(t, l.client.Set(ctx, l.keys[0], fmt.Sprintf(format, number), redis.KeepTTL).Err())
-}
-
-// poison puts something into the key of the plan's limit.
-func (l *luaPlan) poison(t *testing.T, write func(redis.Cmdable, string) error) {
-	t.Helper()
-	testenv.OK(t, l.client.Del(ctx, l.keys[0]).Err())
-	testenv.OK(t, write(l.client, l.keys[0]))
 }
 
 // TestForeignSlots: slots are renewed and given back under a key that was something else.
@@ -130,7 +90,6 @@ func TestForeignSlots(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for name, poison := range foreignKeys {
-		l := newLuaPlan(t, client, mustPlan(t, slotsOfTwo), name)
 		for _, tc := range []struct {
 			script Script
 			args   []any
@@ -139,12 +98,13 @@ func TestForeignSlots(t *testing.T) {
 			{RenewScript(), []any{30_000_000, 1, 1, 2, 1}, 2},
 			{ReleaseScript(), []any{1, 1, 2, 1}, 0},
 		} {
-			l.poison(t, poison)
-			again, err := client.Eval(ctx, tc.script.Source, l.keys, tc.args...).Int64()
+			testenv.OK(t, client.Del(ctx, name).Err())
+			testenv.OK(t, poison(client, name))
+			again, err := client.Eval(ctx, tc.script.Source, []string{name}, tc.args...).Int64()
 			if err != nil || again != 2 {
 				t.Errorf("%s: %d entries had ended, %v; want 2", name, again, err)
 			}
-			if held, err := client.ZCard(ctx, l.keys[0]).Result(); held != tc.held || err != nil {
+			if held, err := client.ZCard(ctx, name).Result(); held != tc.held || err != nil {
 				t.Errorf("%s: %d are held, %v; want %d", name, held, err, tc.held)
 			}
 		}
@@ -157,18 +117,17 @@ func TestForeignTermsAndClock(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for name, poison := range foreignKeys {
-		p := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, tenInASecond)
-		keys := []string{"rl:{" + name + "}:gcra:1s", "rl:{" + name + "}:penalty", "rl:{" + name + "}:clock"}
-		for _, key := range keys {
+		plan := mustPlanWithTerms(t, Terms{Penalty: threeStrikes}, tenInASecond)
+		w := newTwins(t, onRedis(client), plan, name)
+		w.withoutTime()
+		testenv.OK(t, client.Del(ctx, w.clock...).Err())
+		for _, key := range slices.Concat(w.keys, w.ruleKeys, w.clock) {
 			testenv.OK(t, poison(client, key))
 		}
-		values, err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, (&asked{cost: 1}).args(p)...).Int64Slice()
+		_, out, _, err := w.ruleInLua(t, 0, costing(1))
 		testenv.SameError(t, name, err, nil)
-		if len(values) < 2 {
-			t.Fatalf("%s: the reply is %v, want the time and what remains", name, values)
-		}
-		testenv.Same(t, name+": what remains", values[1], 9)
-		if n := client.Exists(ctx, keys[1]).Val(); n != 0 {
+		testenv.Same(t, name+": what remains", out[0].Remaining, 9)
+		if n := client.Exists(ctx, w.ruleKeys...).Val(); n != 0 {
 			t.Errorf("%s: it is still there", name)
 		}
 	}
@@ -185,12 +144,13 @@ func TestForbiddenKeys(t *testing.T) {
 	testenv.OK(t, client.Do(ctx, rules...).Err())
 	blind := redis.NewClient(&redis.Options{Addr: client.Options().Addr, Username: "blind", Password: "p"})
 	defer blind.Close()
-	for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
-		p := mustPlan(t, limit)
-		l := newLuaPlan(t, client, p, fmt.Sprint("blind", i))
-		for n, call := range []*redis.Cmd{l.decide(blind, epoch, 1), l.giveBack(blind, epoch, 1, epoch)} {
-			if err := call.Err(); !refusal.MatchString(fmt.Sprint(err)) {
-				t.Errorf("%s: call %d: %v; want a refusal", l.keys[0], n, err)
+	for i, limit := range append(everyLimit, hours, slotsOfTwo, lentLimit) {
+		w := newTwins(t, onRedis(blind), mustPlan(t, limit), fmt.Sprint("blind", i))
+		_, _, _, deciding := w.ruleInLua(t, epoch, costing(1))
+		_, settling := w.settleInLua(t, epoch, charge{epoch, 0, []int64{1}})
+		for _, err := range []error{deciding, settling} {
+			if !refusal.MatchString(fmt.Sprint(err)) {
+				t.Errorf("%s: %v; want a refusal", w.keys[0], err)
 			}
 		}
 	}
@@ -206,20 +166,21 @@ func FuzzForeignStrings(f *testing.F) {
 	f.Add(slices.Concat(nan, []byte{1, 2, 3, 4}))
 	f.Add(slices.Repeat([]byte{0xff}, 32))
 	client := startRedis(f)
-	var plans []*luaPlan
-	for i, limit := range append(everyLimit(), hours(), slotsOfTwo, lentLimit) {
-		plans = append(plans, newLuaPlan(f, client, mustPlan(f, limit), fmt.Sprint("fuzz", i)))
+	var plans []*twins
+	for i, limit := range append(everyLimit, hours, slotsOfTwo, lentLimit) {
+		plans = append(plans, newTwins(f, onRedis(client), mustPlan(f, limit), fmt.Sprint("fuzz", i)))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		for _, l := range plans {
-			for _, call := range []func() error{
-				func() error { _, _, err := l.parse(l.decide(client, epoch, 1)); return err },
-				func() error { return l.giveBack(client, epoch, 1, epoch).Err() },
-				func() error { return l.giveBack(client, epoch, -1, epoch).Err() },
-			} {
-				testenv.OK(t, client.Set(ctx, l.keys[0], value, 0).Err())
-				if err := call(); err != nil {
-					t.Errorf("%s holds %q: %v", l.keys[0], value, err)
+		for _, w := range plans {
+			for _, gives := range []int64{0, 1, -1} {
+				testenv.OK(t, client.Set(ctx, w.keys[0], value, 0).Err())
+				what := fmt.Sprintf("%s holds %q, and gives back %d", w.keys[0], value, gives)
+				if gives == 0 {
+					_, _, _, err := w.ruleInLua(t, epoch, costing(1))
+					testenv.SameError(t, what, err, nil)
+				} else {
+					_, err := w.settleInLua(t, epoch, charge{epoch, 0, []int64{gives}})
+					testenv.SameError(t, what, err, nil)
 				}
 			}
 		}

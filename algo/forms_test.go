@@ -2,10 +2,9 @@ package algo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // slotsOfTwo is a limit on what is in flight.
@@ -14,7 +13,7 @@ var slotsOfTwo = Limit{Algorithm: Concurrency, Units: 2, TTLMicros: 30e6}
 // everyList are all lists of up to most limits: each algorithm and variant at each place.
 // Slots are in a list once.
 func everyList(most int) (lists [][]Limit) {
-	every := append(everyLimit(), hours(), slotsOfTwo)
+	every := append(everyLimit, hours, slotsOfTwo)
 	shorter := [][]Limit{nil}
 	for range most {
 		var longer [][]Limit
@@ -49,7 +48,7 @@ func another(l Limit, place int) Limit {
 // whatever remains and however long the wait is.
 func TestReplyForms(t *testing.T) {
 	t.Parallel()
-	all := everyTerms()
+	all := maps.Clone(everyTerms)
 	all["none"] = Terms{}
 	for _, limits := range everyList(3) {
 		for name, terms := range all {
@@ -105,30 +104,15 @@ func TestRepliesOfScripts(t *testing.T) {
 		if len(limits) == 3 && !slots {
 			continue
 		}
-		for name, terms := range everyTerms() {
-			c := newTermed(t, client, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", name, n))
-			pipe := c.client.Pipeline()
-			var calls []*redis.Cmd
-			costs := []int64{1, 1, 1, 11}
-			for i, cost := range costs {
-				calls = append(calls, c.call(pipe, asked{now: epoch, cost: cost, nonce: int64(i + 1)}))
+		for name, terms := range everyTerms {
+			l := onRedis(client)
+			l.batch = true
+			w := newTwins(t, l, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", name, n))
+			for _, cost := range []int64{1, 1, 1, 11} {
+				w.nonce++
+				w.decide(t, epoch, cost)
 			}
-			_, _ = pipe.Exec(ctx)
-			states, want := make([]State, len(c.limits)), make([]Decision, len(c.limits))
-			for i, call := range calls {
-				allowed := c.DecideAs(int64(i+1), states, epoch, c.Each(costs[i]), want)
-				r, out, err := c.rule(call)
-				switch {
-				case err != nil:
-					t.Fatalf("%+v, %+v: call %d: %v", c.limits, c.terms, i, err)
-				case r.By != ByLimits:
-					t.Fatalf("%+v, %+v: call %d is decided by %v, want the limits", c.limits, c.terms, i, r.By)
-				case r.Allowed != allowed:
-					t.Fatalf("%+v, %+v: call %d: allowed is %v, want %v", c.limits, c.terms, i, r.Allowed, allowed)
-				case !slices.Equal(out, want):
-					t.Fatalf("%+v, %+v: call %d is %+v, want %+v", c.limits, c.terms, i, out, want)
-				}
-			}
+			l.flush(t)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestGuaranteeByDefinition(t *testing.T) {
 			text := fmt.Sprintf("%d: tenant %d, cost %d of %+v, guaranteed %+v", i, tenant, cost, pool, guarantee)
 			testenv.Same(t, text+": allowed", allowed, wantAllowed)
 			testenv.Same(t, text+": borrowed", borrowed, wantBorrowed)
-			testenv.Same(t, text+": shown are", shownOf(out), 1)
+			testenv.Same(t, text+": that one of the two is hidden", out[0].Hidden != out[1].Hidden, true)
 			if allowed {
 				bound.add(t, text, now, cost, m.poolInterval, 2*pool.Burst)
 			}
@@ -99,15 +99,6 @@ func TestGuaranteeByDefinition(t *testing.T) {
 			}
 		}
 	}
-}
-
-func shownOf(out []Decision) (shown int) {
-	for i := range out {
-		if !out[i].Hidden {
-			shown++
-		}
-	}
-	return shown
 }
 
 // total is the units admitted, and when.

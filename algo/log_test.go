@@ -10,24 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// fill charges single units, pause microseconds apart, and returns when the last
-// one was charged.
-func (l *luaPlan) fill(t *testing.T, now, units, pause int64) (last int64) {
-	t.Helper()
-	for units > 0 {
-		pipe := l.client.Pipeline()
-		for range min(units, 10_000) {
-			now += pause
-			l.decide(pipe, now, 1)
-			units--
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return now
-}
-
 // longestCall is how long Redis may compute for one call. It is a few milliseconds at most.
 const longestCall = 25 * time.Millisecond
 
@@ -37,18 +19,20 @@ func TestCallsOnALargeLogAreShort(t *testing.T) {
 	t.Parallel()
 	const charges, window = 50_000, 3600e6
 	client := startRedis(t)
-	l := newLuaPlan(t, client, mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: MaxUnits, WindowMicros: window}),
-		"large")
-	last := l.fill(t, epoch, charges, window/2/charges)
-	if n := client.ZCard(ctx, l.keys[0]).Val(); n > 2*logEntries+2 {
+	plain := mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: MaxUnits, WindowMicros: window})
+	l := onRedis(client)
+	w, last := newTwins(t, l, plain, "large"), int64(epoch)
+	for n := range charges {
+		last += window / 2 / charges
+		l.batch = n%10_000 < 9_999
+		w.decide(t, last, 1)
+	}
+	if n := client.ZCard(ctx, w.keys[0]).Val(); n > 2*logEntries+2 {
 		t.Errorf("%d entries, want at most twice %d", n, logEntries)
 	}
 	call := func(what string, now, cost int64) Decision {
 		before := computed(t, client)
-		out, _, err := l.parse(l.decide(client, now, cost))
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		out, _ := w.decide(t, now, cost)
 		took := computed(t, client) - before
 		t.Logf("%-46s %v", what, took)
 		if took > longestCall {
@@ -58,18 +42,19 @@ func TestCallsOnALargeLogAreShort(t *testing.T) {
 	}
 	call("one more", last, 1)
 	call("the highest cost", last, MaxCost)
-	testenv.OK(t, l.giveBack(client, last, MaxCost, last).Err())
-	plain := l.Plan
-	l.Plan, _ = plain.Sized(new(Plan), []Size{{Units: charges}})
+	w.refund(t, last, last, MaxCost)
+	w.Plan, _ = plain.Sized(new(Plan), []Size{{Units: charges}})
 	call("rejected: the oldest must leave", last, 2)
 	call("rejected: all must leave", last, charges)
-	l.Plan = plain
+	w.Plan = plain
 	if d := call("half of the charges have left at once", last+window*3/4, 1); d.Remaining < MaxUnits-charges {
 		t.Errorf("%+v", d)
 	}
-	l.fill(t, last+window*3/4, 10, 1)
+	for n := range int64(10) {
+		w.decide(t, last+window*3/4+n, 1)
+	}
 	call("the clock was set back by the whole window", epoch, 1)
-	if n := client.ZCard(ctx, l.keys[0]).Val(); n != 1 {
+	if n := client.ZCard(ctx, w.keys[0]).Val(); n != 1 {
 		t.Errorf("%d entries after the clock was set back, want 1", n)
 	}
 }
@@ -82,20 +67,16 @@ func TestLogOfManyCharges(t *testing.T) {
 	const limit, window = 3 * logEntries, 4e6
 	client, r := startRedis(t), newRandom(77)
 	p := mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: limit, WindowMicros: window})
-	l := newLuaPlan(t, client, p, "many")
-	cell := p.limiters[0].log.cell
-	states, out := make([]State, 1), make([]Decision, 1)
+	l := onRedis(client)
+	l.batch = true
+	w, cell := newTwins(t, l, p, "many"), p.limiters[0].log.cell
 	var admitted []attempt // and not given back
 	now := int64(epoch)
 	for range 3 {
-		pipe := client.Pipeline()
-		var replies []*redis.Cmd
-		var want []Decision
 		for range 3000 {
 			now += r.span(1, 1500)
 			cost := r.span(1, 3)
-			replies = append(replies, l.decide(pipe, now, cost))
-			if decide(p, states, now, cost, out) {
+			if out, allowed := w.decide(t, now, cost); allowed {
 				admitted = append(admitted, attempt{now, cost, out[0]})
 				if used := sumCosts(admitted, now-window+1); used > limit {
 					t.Fatalf("%d units in a window, want at most %d", used, limit)
@@ -103,23 +84,14 @@ func TestLogOfManyCharges(t *testing.T) {
 			} else if used := sumCosts(admitted, now-window-cell+1); used+cost <= limit {
 				t.Fatalf("cost %d is denied with %d in the window and the cell before it", cost, used)
 			}
-			want = append(want, out[0])
 			if r.oneIn(10) && len(admitted) > 0 {
 				i := len(admitted) - 1 - r.IntN(min(len(admitted), 1000))
-				l.giveBack(pipe, now, admitted[i].cost, admitted[i].at)
-				refund(p, states, admitted[i].at, now, admitted[i].cost)
+				w.refund(t, admitted[i].at, now, admitted[i].cost)
 				admitted = append(admitted[:i], admitted[i+1:]...)
 			}
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
-		for i, reply := range replies {
-			if got, _, err := l.parse(reply); err != nil || got[0] != want[i] {
-				t.Fatalf("Lua %+v %v, Go %+v", got, err, want[i])
-			}
-		}
-		if n := len(states[0]) / entryLen; n <= logEntries || n > 2*logEntries+2 {
+		l.flush(t)
+		if n := len(w.states[0]) / entryLen; n <= logEntries || n > 2*logEntries+2 {
 			t.Errorf("%d entries: the test shows nothing, or they are too many", n)
 		}
 	}

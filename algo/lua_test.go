@@ -89,7 +89,7 @@ func TestRoomForLocals(t *testing.T) {
 	t.Parallel()
 	const spare = 4
 	client := startRedis(t)
-	for _, l := range everyLimit() {
+	for _, l := range everyLimit {
 		var limits []Limit
 		for range MaxLimits {
 			l.WindowMicros += 1e6 * max(l.SubWindows, 1)

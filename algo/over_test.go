@@ -8,7 +8,7 @@ import (
 )
 
 // credits are a limit that may pay for others.
-func credits() Limit { return Limit{Algorithm: FixedWindow, Units: 50, WindowMicros: 60e6, Over: true} }
+var credits = Limit{Algorithm: FixedWindow, Units: 50, WindowMicros: 60e6, Over: true}
 
 // overStep is one call of a rule of 2 a minute, with credits of 3 an hour beside it.
 type overStep struct {
@@ -31,7 +31,7 @@ func TestOver(t *testing.T) {
 		Limit{Algorithm: FixedWindow, Units: 2, WindowMicros: 60e6},
 		Limit{Algorithm: FixedWindow, Units: 3, WindowMicros: 3600e6, Over: true},
 	)
-	l, states, now := newLuaPlan(t, client, p, "over"), make([]State, 2), int64(epoch)
+	w, now := newTwins(t, onRedis(client), p, "over"), int64(epoch)
 	for _, step := range []overStep{
 		{name: "fits", costs: []int64{1, 1}, allowed: true, remaining: [2]int64{1, 0}, hidden: true},
 		{name: "does not fit, and is paid for", costs: []int64{2, 2}, allowed: true, remaining: [2]int64{1, 1}},
@@ -48,19 +48,13 @@ func TestOver(t *testing.T) {
 		},
 	} {
 		now += step.afterSeconds * 1e6
-		out := make([]Decision, 2)
-		p.RebaseFor(states, now, step.costs, out)
-		allowed := p.Decide(states, now, step.costs, out)
+		out, allowed := w.decide(t, now, step.costs...)
 		testenv.Same(t, step.name+": allowed", allowed, step.allowed)
 		testenv.Same(t, step.name+": remaining", [2]int64{out[0].Remaining, out[1].Remaining}, step.remaining)
 		testenv.Same(t, step.name+": hidden", out[1].Hidden, step.hidden)
 		if !allowed {
 			testenv.Same(t, step.name+": wait", p.WaitMicros(out), step.waitMicros)
 		}
-		lua, luaAllowed, err := l.parse(l.decideEach(client, now, step.costs))
-		testenv.Same(t, step.name+": error", err, nil)
-		testenv.Same(t, step.name+": allowed in Lua", luaAllowed, allowed)
-		testenv.SameList(t, step.name+": decisions in Lua", lua, out)
 	}
 }
 
@@ -68,7 +62,7 @@ func TestOver(t *testing.T) {
 func TestOverIsRuled(t *testing.T) {
 	t.Parallel()
 	for _, terms := range []Terms{{}, {Overrides: true}} {
-		p := mustPlanWithTerms(t, terms, tenInASecond, credits())
+		p := mustPlanWithTerms(t, terms, tenInASecond, credits)
 		own, paid := []int64{epoch, 9, 100, 0, 0}, []int64{epoch, 0, 100, 100, 100, 2, 100, 0, 0}
 		if terms.Overrides {
 			own, paid = append(own, 1), append(paid, 1)
@@ -119,19 +113,19 @@ func TestOverRefuses(t *testing.T) {
 	over := func(l Limit) Limit { l.Over = true; return l }
 	queue := Limit{Algorithm: GCRA, Units: 1, WindowMicros: 1e6, Queue: true, MaxDelayMicros: 1e6}
 	for name, limits := range map[string][]Limit{
-		"the rule's own behind": {credits(), tenInASecond},
+		"the rule's own behind": {credits, tenInASecond},
 		"slots pay":             {tenInASecond, over(Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6})},
 		"a queue pays":          {tenInASecond, over(queue)},
-		"for a queue":           {queue, credits()},
+		"for a queue":           {queue, credits},
 	} {
 		if _, err := NewPlan(limits); err == nil {
 			t.Errorf("%s: a plan", name)
 		}
 	}
-	if _, err := NewPlanWithTerms([]Limit{tenInASecond, credits()}, everyTerms()["penalty"]); err == nil {
+	if _, err := NewPlanWithTerms([]Limit{tenInASecond, credits}, everyTerms["penalty"]); err == nil {
 		t.Error("with a penalty: a plan")
 	}
-	if _, err := NewPlan([]Limit{credits()}); err != nil {
+	if _, err := NewPlan([]Limit{credits}); err != nil {
 		t.Errorf("others alone are a part of a plan: %v", err)
 	}
 }
@@ -141,7 +135,7 @@ func TestOverRefuses(t *testing.T) {
 func TestMostLimitsOver(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for start, limit := range everyLimit() {
+	for start, limit := range everyLimit {
 		if limit.Queue {
 			continue
 		}
@@ -153,11 +147,9 @@ func TestMostLimitsOver(t *testing.T) {
 				limits = append(limits, limit)
 			}
 			limits[0].Units, limits[0].Burst = 1, 0
-			l := newLuaPlan(t, client, mustPlanWithTerms(t, Terms{}, limits...), fmt.Sprint("most", start, most))
-			_, allowed, err := l.parse(l.decide(client, epoch, 3))
-			if err != nil || !allowed {
-				t.Errorf("%d of %+v: %v, %v", most, limit, allowed, err)
-			}
+			w := newTwins(t, onRedis(client), mustPlan(t, limits...), fmt.Sprint("most", start, most))
+			_, allowed := w.decide(t, epoch, 3)
+			testenv.Same(t, fmt.Sprintf("that %d of %+v allow it", most, limit), allowed, true)
 		}
 	}
 }

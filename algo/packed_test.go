@@ -59,7 +59,7 @@ func TestMostPacked(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	slots := Limit{Algorithm: Concurrency, Units: 10, TTLMicros: 5e6}
-	for _, l := range append(everyLimit(), hours(), slots) {
+	for _, l := range append(everyLimit, hours, slots) {
 		classed := l
 		if classed.Ceiling = MaxCeiling; classed.validate() == nil {
 			l = classed

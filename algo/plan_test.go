@@ -110,7 +110,7 @@ func TestRestoreMicros(t *testing.T) {
 func TestDeniedChangesNoState(t *testing.T) {
 	t.Parallel()
 	r := newRandom(600)
-	p := mustPlan(t, everyLimit()...)
+	p := mustPlan(t, everyLimit...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
 	now := int64(epoch)
 	for range 2000 {
@@ -127,7 +127,7 @@ func TestDeniedChangesNoState(t *testing.T) {
 // TestNegativeCost: a cost below 0 counts as 0.
 func TestNegativeCost(t *testing.T) {
 	t.Parallel()
-	p := mustPlan(t, everyLimit()...)
+	p := mustPlan(t, everyLimit...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
 	decide(p, states, epoch, 4, out)
 	before := copyStates(states)
@@ -154,14 +154,12 @@ func TestRefundRestoresState(t *testing.T) {
 			for range 20 {
 				now += r.step(&l, out[0], now)
 				cost := max(r.cost(l.Capacity()), 1)
-				decide(p, copyStates(states), now, 0, out)
-				before := out[0]
+				before := reportAt(p, states, now)
 				if decide(p, states, now, cost, out) {
 					refund(p, states, now, now, cost)
 				}
-				decide(p, copyStates(states), now, 0, out)
-				if out[0] != before {
-					t.Fatalf("%+v: refund of %d at %d: %+v, was %+v", l, cost, now, out[0], before)
+				if after := reportAt(p, states, now); after != before {
+					t.Fatalf("%+v: refund of %d at %d: %+v, was %+v", l, cost, now, after, before)
 				}
 				decide(p, states, now, r.cost(l.Capacity()), out)
 			}
@@ -190,10 +188,8 @@ func TestRefundNeverExceedsCharge(t *testing.T) {
 			if charged {
 				refund(p, with, now, later, charge)
 			}
-			decide(p, with, later, 0, out)
-			got := out[0].Remaining
-			decide(p, without, later, 0, out)
-			if want := out[0].Remaining; got > want {
+			got, want := reportAt(p, with, later).Remaining, reportAt(p, without, later).Remaining
+			if got > want {
 				t.Fatalf("%+v: %d and %d charged at %d, %d refunded at %d: remaining %d, want %d",
 					l, first, charge, now, charge, later, got, want)
 			}
@@ -203,7 +199,7 @@ func TestRefundNeverExceedsCharge(t *testing.T) {
 
 // TestNoAllocations: a decision allocates nothing once its states have room.
 func TestNoAllocations(t *testing.T) {
-	p := mustPlan(t, everyLimit()...)
+	p := mustPlan(t, everyLimit...)
 	states, out := make([]State, len(p.Limits())), make([]Decision, len(p.Limits()))
 	for i := range states {
 		states[i] = make(State, 0, 64)
@@ -239,7 +235,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add(uint8(4), uint32(MaxUnits-1), uint64(MaxWindowMicros), int64(math.MinInt64), int64(0), int64(1), int64(2),
 		int64(-7), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, which uint8, units uint32, window uint64, a, b, c, d, cost, now int64) {
-		l := everyLimit()[int(which)%len(everyLimit())]
+		l := everyLimit[int(which)%len(everyLimit)]
 		l.Units = 1 + int64(units)%MaxUnits
 		l.WindowMicros = 1000 + int64(window%(MaxWindowMicros/1000))*1000
 		p := mustPlan(t, l)

@@ -162,19 +162,23 @@ func newExactBucket(l Limit, at int64) *exactBucket {
 	return &exactBucket{window, big.NewInt(l.Units), capacity, new(big.Int).Set(capacity), at}
 }
 
-// take takes cost and reports whether it was there.
-func (b *exactBucket) take(at, cost int64) bool {
-	refill := big.NewInt(at - b.at)
-	b.at = at
-	b.tokens.Add(b.tokens, refill.Mul(refill, b.rate))
+// fill brings what time restores until then.
+func (b *exactBucket) fill(at int64) {
+	b.tokens.Add(b.tokens, new(big.Int).Mul(big.NewInt(at-b.at), b.rate))
 	if b.tokens.Cmp(b.capacity) > 0 {
 		b.tokens.Set(b.capacity)
 	}
-	want := big.NewInt(cost)
-	if want.Mul(want, b.window); b.tokens.Cmp(want) < 0 {
+	b.at = at
+}
+
+// take takes cost and reports whether it was there.
+func (b *exactBucket) take(at, cost int64) bool {
+	b.fill(at)
+	left := new(big.Int).Sub(b.tokens, new(big.Int).Mul(big.NewInt(cost), b.window))
+	if left.Sign() < 0 {
 		return false
 	}
-	b.tokens.Sub(b.tokens, want)
+	b.tokens = left
 	return true
 }
 

@@ -29,8 +29,31 @@ func (r random) limit(a Algorithm) Limit {
 			Units:        r.span(1, MaxUnits),
 			WindowMicros: r.span(MinWindowMicros/1000, MaxWindowMicros/1000) * 1000,
 		}
-		if r.variant(&l); !a.HasWindow() {
+		if r.oneIn(2) { // round numbers, as people configure them
+			l.Units = r.span(1, 1000)
+			l.WindowMicros = []int64{1e3, 100e3, 1e6, 10e6, 60e6, 3600e6, 86400e6}[r.IntN(7)]
+		}
+		if a.HasBurst() && r.oneIn(2) {
+			l.Burst = r.span(1, MaxUnits)
+		}
+		switch a {
+		case FixedWindow:
+			l.FromFirstRequest = r.oneIn(2)
+		case SlidingWindowLog:
+			l.Units = r.span(1, 300)
+		case SlidingWindowCounter:
+			l.SubWindows = []int64{0, 1, 2, 3, 5, 10, 12, 60}[r.IntN(8)]
+		case Concurrency:
 			l.WindowMicros, l.TTLMicros = 0, r.span(MinTTLMicros, MaxTTLMicros)
+		case TokenBucket, LeakyBucket, GCRA:
+			switch r.IntN(4) {
+			case 0:
+				l.Steps = a == TokenBucket
+			case 1, 2:
+				if l.Queue = a == LeakyBucket || r.oneIn(2); l.Queue {
+					l.MaxDelayMicros = r.span(0, MaxWindowMicros)
+				}
+			}
 		}
 		if l.validate() == nil {
 			return l
@@ -54,38 +77,6 @@ func (r random) classed(l Limit) Limit {
 		l.Ceiling = r.span(1, MaxCeiling)
 	}
 	return l
-}
-
-func (r random) variant(l *Limit) {
-	if r.oneIn(2) { // round numbers, as people configure them
-		l.Units = r.span(1, 1000)
-		l.WindowMicros = []int64{1e3, 100e3, 1e6, 10e6, 60e6, 3600e6, 86400e6}[r.IntN(7)]
-	}
-	if l.Algorithm.HasBurst() && r.oneIn(2) {
-		l.Burst = r.span(1, MaxUnits)
-	}
-	switch l.Algorithm {
-	case FixedWindow:
-		l.FromFirstRequest = r.oneIn(2)
-	case SlidingWindowLog:
-		l.Units = r.span(1, 300)
-	case SlidingWindowCounter:
-		l.SubWindows = []int64{0, 1, 2, 3, 5, 10, 12, 60}[r.IntN(8)]
-	case TokenBucket, LeakyBucket, GCRA:
-		r.bucket(l)
-	}
-}
-
-// bucket draws a bucket's variant.
-func (r random) bucket(l *Limit) {
-	switch r.IntN(4) {
-	case 0:
-		l.Steps = l.Algorithm == TokenBucket
-	case 1, 2:
-		if l.Queue = l.Algorithm == LeakyBucket || r.oneIn(2); l.Queue {
-			l.MaxDelayMicros = r.span(0, MaxWindowMicros)
-		}
-	}
 }
 
 // cost draws a cost for limits of which the least admits capacity at once.

@@ -10,62 +10,47 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// reloads are, for each algorithm, limits that share a key because only their
-// sizes and variants differ.
-func reloads(a Algorithm) []Limit {
-	const window = 60e6
-	limits := []Limit{
-		{Algorithm: a, Units: 10, WindowMicros: window},
-		{Algorithm: a, Units: 100, WindowMicros: window},
-		{Algorithm: a, Units: MaxUnits, WindowMicros: window},
-	}
-	switch a {
-	case FixedWindow:
-		limits = append(limits, Limit{Algorithm: a, Units: 10, WindowMicros: window, FromFirstRequest: true})
-	case SlidingWindowCounter:
-		for _, n := range []int64{2, 10, 60} {
-			limits = append(limits, Limit{Algorithm: a, Units: 10, WindowMicros: window, SubWindows: n})
-		}
-	case LeakyBucket:
-		limits = append(limits, Limit{Algorithm: a, Units: 10, WindowMicros: window, Queue: true, MaxDelayMicros: 1e6})
-	case SlidingWindowLog:
-		limits = limits[:2]
-	}
-	if a.HasBurst() {
-		limits = append(limits,
-			Limit{Algorithm: a, Units: 10, WindowMicros: window, Burst: 1},
-			Limit{Algorithm: a, Units: 1, WindowMicros: window, Burst: 40_000_000}) // 76 years
-	}
-	return limits
-}
-
-// TestReload: whatever a limit is changed to, the state it left behind is
+// TestReload: whatever a limit is changed to, in size or variant, the state it left behind is
 // understood or taken for none, and is never an error.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for a := FixedWindow; a <= GCRA; a++ {
-		for i, before := range reloads(a) {
-			for j, after := range reloads(a) {
-				name := fmt.Sprintf("%s-%d-%d", a, i, j)
-				old := newLuaPlan(t, client, mustPlan(t, before), name)
-				renewed := newLuaPlan(t, client, mustPlan(t, after), name)
+		limits := []Limit{{Units: 10}, {Units: 100}}
+		switch {
+		case a.HasBurst():
+			limits = append(limits, Limit{Units: MaxUnits}, Limit{Units: 10, Burst: 1},
+				Limit{Units: 1, Burst: 40_000_000}) // 76 years
+			if a == LeakyBucket {
+				limits = append(limits, Limit{Units: 10, Queue: true, MaxDelayMicros: 1e6})
+			}
+		case a == FixedWindow:
+			limits = append(limits, Limit{Units: MaxUnits}, Limit{Units: 10, FromFirstRequest: true})
+		case a == SlidingWindowCounter:
+			limits = append(limits, Limit{Units: MaxUnits})
+			for _, n := range []int64{2, 10, 60} {
+				limits = append(limits, Limit{Units: 10, SubWindows: n})
+			}
+		}
+		for i, before := range limits {
+			for j, after := range limits {
+				before.Algorithm, before.WindowMicros, after.Algorithm, after.WindowMicros = a, 60e6, a, 60e6
+				old := newTwins(t, onRedis(client), mustPlan(t, before), fmt.Sprintf("%s-%d-%d", a, i, j))
+				renewed := newTwins(t, old.lua, mustPlan(t, after), "")
 				renewed.keys = old.keys
 				now := int64(epoch)
 				for step := range 40 {
-					l := []*luaPlan{old, renewed}[step/4%2]
-					out, allowed, err := l.parse(l.decide(client, now, int64(1+step%4)))
-					if err != nil {
-						t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
-					}
-					if allowed && step%3 == 0 {
-						if err := renewed.giveBack(client, now, int64(1+step%4), now).Err(); err != nil {
-							t.Fatalf("from %+v to %+v, step %d: %v", before, after, step, err)
-						}
+					what := fmt.Sprintf("from %+v to %+v, step %d", before, after, step)
+					w, cost := []*twins{old, renewed}[step/4%2], int64(1+step%4)
+					r, out, _, err := w.ruleInLua(t, now, costing(cost))
+					testenv.SameError(t, what, err, nil)
+					if r.Allowed && step%3 == 0 {
+						_, err := renewed.settleInLua(t, now, charge{now, 0, []int64{cost}})
+						testenv.SameError(t, what, err, nil)
 					}
 					now += out[0].RetryAfterMicros/2 + 1e6
 					if ttl := client.PTTL(ctx, old.keys[0]).Val(); ttl == -1 {
-						t.Fatalf("from %+v to %+v, step %d: the key never expires", before, after, step)
+						t.Fatalf("%s: the key never expires", what)
 					}
 				}
 			}
@@ -89,28 +74,24 @@ var garbage = []string{
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for i, limit := range everyLimit() {
+	for i, limit := range everyLimit {
 		for j, text := range garbage {
-			l := newLuaPlan(t, client, mustPlan(t, limit), fmt.Sprintf("garbage-%d-%d", i, j))
+			w := newTwins(t, onRedis(client), mustPlan(t, limit), fmt.Sprintf("garbage-%d-%d", i, j))
 			for step := range 6 {
-				var err error
-				switch l.Limits()[0].Algorithm {
-				case SlidingWindowLog:
-					err = l.client.ZAdd(ctx, l.keys[0], redis.Z{Score: 1, Member: text}).Err()
-				default:
-					err = l.client.Set(ctx, l.keys[0], text, 0).Err()
+				if limit.Algorithm == SlidingWindowLog {
+					testenv.OK(t, client.ZAdd(ctx, w.keys[0], redis.Z{Score: 1, Member: text}).Err())
+				} else {
+					testenv.OK(t, client.Set(ctx, w.keys[0], text, 0).Err())
 				}
-				testenv.OK(t, err)
 				now := epoch + int64(step)*limit.WindowMicros/2
-				_, allowed, err := l.parse(l.decide(client, now, 1))
+				r, _, _, err := w.ruleInLua(t, now, costing(1))
 				what := fmt.Sprintf("%+v after %q, step %d", limit, text, step)
 				testenv.SameError(t, what, err, nil)
 				if step == 5 {
-					testenv.Same(t, what+": that it is allowed", allowed, true)
+					testenv.Same(t, what+": that it is allowed", r.Allowed, true)
 				}
-				if err := l.giveBack(client, now, 1, now).Err(); err != nil {
-					t.Errorf("%+v after %q, step %d: %v", limit, text, step, err)
-				}
+				_, err = w.settleInLua(t, now, charge{now, 0, []int64{1}})
+				testenv.SameError(t, what, err, nil)
 			}
 		}
 	}

@@ -9,17 +9,13 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// replyPolicy has a reply with and without a delay.
-func replyPolicy(t testing.TB) *Plan {
-	t.Helper()
-	return mustPlan(
-		t,
-		Limit{Algorithm: LeakyBucket, Units: 10, WindowMicros: 1e6, Burst: 20, Queue: true, MaxDelayMicros: 5e6},
-		Limit{Algorithm: FixedWindow, Units: 100, WindowMicros: 60e6},
-	)
+// replyLimits have a reply with and without a delay.
+var replyLimits = []Limit{
+	{Algorithm: LeakyBucket, Units: 10, WindowMicros: 1e6, Burst: 20, Queue: true, MaxDelayMicros: 5e6},
+	{Algorithm: FixedWindow, Units: 100, WindowMicros: 60e6},
 }
 
-// goodReply could come from a script of replyPolicy's plan.
+// goodReply could come from the script of replyLimits.
 var goodReply = []int64{1.7e15, 19, 1e5, 0, 5e4, 2e5, 99, 59e6, 0, 58e6}
 
 // with returns the good reply with one number changed.
@@ -31,7 +27,7 @@ func with(i int, v int64) []int64 {
 
 func TestParseReply(t *testing.T) {
 	t.Parallel()
-	p := replyPolicy(t)
+	p := mustPlan(t, replyLimits...)
 	testenv.Same(t, "the length of a reply", p.ReplyLen(), len(goodReply))
 	for _, c := range []struct {
 		name    string
@@ -76,7 +72,7 @@ func TestParseReply(t *testing.T) {
 
 func TestParseReplyIntoDecisions(t *testing.T) {
 	t.Parallel()
-	p, out := replyPolicy(t), make([]Decision, 2)
+	p, out := mustPlan(t, replyLimits...), make([]Decision, 2)
 	p.ParseReply(with(8, 3), out)
 	want := []Decision{
 		{Allowed: true, Remaining: 19, ResetAfterMicros: 1e5, ResetBeforeMicros: 5e4, DelayMicros: 2e5},
@@ -94,7 +90,7 @@ func FuzzParseReply(f *testing.F) {
 	f.Add(10, int64(17e14), int64(19), int64(0), int64(0), int64(5))
 	f.Add(10, int64(0), int64(0), int64(Never), int64(math.MaxInt64), int64(math.MinInt64))
 	f.Add(0, int64(0), int64(0), int64(0), int64(0), int64(0))
-	p := replyPolicy(f)
+	p := mustPlan(f, replyLimits...)
 	f.Fuzz(func(t *testing.T, length int, a, b, c, d, e int64) {
 		values := []int64{a, b, c, d, e, b, c, d, e, b, a, b}
 		if length < 0 || length > len(values) {

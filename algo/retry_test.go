@@ -69,10 +69,10 @@ func TestResetAfterIsExact(t *testing.T) {
 				now += r.step(&l, out[0], now)
 				decide(p, states, now, r.cost(l.Capacity()), out)
 				reset := out[0].ResetAfterMicros
-				if got := resetAt(p, states, now+reset); got != 0 {
+				if got := reportAt(p, states, now+reset).ResetAfterMicros; got != 0 {
 					t.Fatalf("%+v, state %v: reset_after %d at %d, then %d more", l, states[0], reset, now, got)
 				}
-				if reset > 0 && resetAt(p, states, now+reset-1) != 1 {
+				if reset > 0 && reportAt(p, states, now+reset-1).ResetAfterMicros != 1 {
 					t.Fatalf("%+v, state %v: reset_after %d at %d is too long", l, states[0], reset, now)
 				}
 				if want := now + reset; reset > 0 && p.ExpiresAtMicros(0, states[0]) != want {
@@ -83,10 +83,11 @@ func TestResetAfterIsExact(t *testing.T) {
 	}
 }
 
-func resetAt(p *Plan, states []State, nowMicros int64) int64 {
+// reportAt is what a plan of one limit says of a cost of 0, on copies of the states.
+func reportAt(p *Plan, states []State, nowMicros int64) Decision {
 	out := make([]Decision, 1)
 	decide(p, copyStates(states), nowMicros, 0, out)
-	return out[0].ResetAfterMicros
+	return out[0]
 }
 
 // TestExpiredStateIsNoState: a state that has expired decides like none, so that

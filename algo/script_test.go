@@ -2,101 +2,75 @@ package algo
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// everyLimit is one limit of each algorithm and variant.
-func everyLimit() []Limit {
-	return []Limit{
-		{Algorithm: FixedWindow, Units: 10, WindowMicros: 60e6},
-		{Algorithm: FixedWindow, Units: 10, WindowMicros: 61e6, FromFirstRequest: true},
-		{Algorithm: SlidingWindowLog, Units: 10, WindowMicros: 60e6},
-		{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 60e6},
-		{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 61e6, SubWindows: 10},
-		{Algorithm: TokenBucket, Units: 10, WindowMicros: 60e6},
-		{Algorithm: LeakyBucket, Units: 10, WindowMicros: 60e6},
-		{Algorithm: LeakyBucket, Units: 10, WindowMicros: 61e6, Queue: true, MaxDelayMicros: 600e6},
-		{Algorithm: GCRA, Units: 10, WindowMicros: 60e6},
-		{Algorithm: TokenBucket, Units: 10, WindowMicros: 90e6, Steps: true},
-		{Algorithm: GCRA, Units: 10, WindowMicros: 163e6, Queue: true, MaxDelayMicros: 30e6},
-	}
+// everyLimit has one limit of each algorithm and variant.
+var everyLimit = []Limit{
+	{Algorithm: FixedWindow, Units: 10, WindowMicros: 60e6},
+	{Algorithm: FixedWindow, Units: 10, WindowMicros: 61e6, FromFirstRequest: true},
+	{Algorithm: SlidingWindowLog, Units: 10, WindowMicros: 60e6},
+	{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 60e6},
+	{Algorithm: SlidingWindowCounter, Units: 10, WindowMicros: 61e6, SubWindows: 10},
+	{Algorithm: TokenBucket, Units: 10, WindowMicros: 60e6},
+	{Algorithm: LeakyBucket, Units: 10, WindowMicros: 60e6},
+	{Algorithm: LeakyBucket, Units: 10, WindowMicros: 61e6, Queue: true, MaxDelayMicros: 600e6},
+	{Algorithm: GCRA, Units: 10, WindowMicros: 60e6},
+	{Algorithm: TokenBucket, Units: 10, WindowMicros: 90e6, Steps: true},
+	{Algorithm: GCRA, Units: 10, WindowMicros: 163e6, Queue: true, MaxDelayMicros: 30e6},
 }
 
 // lentLimit is one of which workers take batches. It is alone in its plan.
 var lentLimit = Limit{Algorithm: GCRA, Units: 10, WindowMicros: 60e6, LeaseMicros: 2e6}
 
-// production runs a plan's own script, on Redis' clock.
-func (l *luaPlan) production(script Script, cost int64, more ...any) *redis.Cmd {
-	args := l.arguments(l.Each(cost), more...)
-	if script == l.RefundScript() {
-		args = l.refundArguments(l.Each(cost), more...)
-	}
-	return l.client.EvalSha(ctx, script.SHA1, l.keys, args...)
-}
-
 func TestScriptsOnRedisClock(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	p := mustPlan(t, everyLimit()...)
-	l := newLuaPlan(t, client, p, "clock")
-	for _, s := range []Script{p.Script(), p.RefundScript()} {
+	l := onRedis(client)
+	l.asSent = true
+	w := newTwins(t, l, mustPlan(t, everyLimit...), "clock")
+	for _, s := range []Script{w.Script(), w.RefundScript()} {
 		if sha, err := client.ScriptLoad(ctx, s.Source).Result(); sha != s.SHA1 || err != nil {
 			t.Fatalf("SCRIPT LOAD = %s, %v; want %s", sha, err, s.SHA1)
 		}
 	}
-	before := redisMicros(t, client)
-	reply := l.production(p.Script(), 3)
-	out, allowed, err := l.parse(reply)
-	if err != nil || !allowed {
-		t.Fatalf("%v %+v %v", allowed, out, err)
+	before := client.Time(ctx).Val().UnixMicro()
+	r, out, _, err := w.ruleInLua(t, 0, costing(3))
+	if err != nil || !r.Allowed {
+		t.Fatalf("%+v %+v %v", r, out, err)
 	}
-	charged := reply.Val().([]any)[0].(int64)
-	if after := redisMicros(t, client); charged < before || charged > after {
-		t.Errorf("the reply's time is %d, want %d to %d", charged, before, after)
-	}
+	testenv.Within(t, "the reply's time", r.AtMicros, before, client.Time(ctx).Val().UnixMicro())
 	for i, d := range out {
-		if d.Remaining != 7 {
-			t.Errorf("%+v: remaining %d, want 7", p.Limits()[i], d.Remaining)
-		}
-		ttl, err := client.PTTL(ctx, l.keys[i]).Result()
+		what := fmt.Sprintf("%+v: ", w.limits[i])
+		testenv.Same(t, what+"what remains", d.Remaining, 7)
+		ttl, err := client.PTTL(ctx, w.keys[i]).Result()
 		reset := time.Duration(d.ResetAfterMicros) * time.Microsecond
-		what := fmt.Sprintf("the life of %+v", p.Limits()[i])
 		testenv.SameError(t, what, err, nil)
-		testenv.Within(t, what, ttl, reset-10*time.Second, reset+time.Millisecond)
+		testenv.Within(t, what+"its life", ttl, reset-10*time.Second, reset+time.Millisecond)
 	}
-	testenv.OK(t, l.production(p.RefundScript(), 3, charged).Err())
-	if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
-		t.Errorf("%d keys left after the refund", n)
-	}
-}
-
-func redisMicros(t testing.TB, client *redis.Client) int64 {
-	t.Helper()
-	now, err := client.Time(ctx).Result()
+	_, err = w.settleInLua(t, 0, charge{r.AtMicros, 0, w.Each(3)})
 	testenv.OK(t, err)
-	return now.UnixMicro()
+	testenv.Same(t, "keys left after the refund", client.Exists(ctx, w.keys...).Val(), 0)
 }
 
 // snapshot is all that Redis holds under the keys, and when it expires.
-func (l *luaPlan) snapshot(t testing.TB) string {
+func (w *twins) snapshot(t testing.TB, client *redis.Client) string {
 	t.Helper()
-	var all strings.Builder
-	for _, key := range l.keys {
-		dump, err := l.client.Dump(ctx, key).Result()
+	var all []any
+	w.expire(t, func(ms []int64) { all = append(all, ms) })
+	for _, key := range w.keys {
+		dump, err := client.Dump(ctx, key).Result()
 		if err != nil && err != redis.Nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&all, "%s %q %d\n", key, dump, milliseconds(l.client.PExpireTime(ctx, key)))
+		all = append(all, key, fmt.Sprintf("%q", dump))
 	}
-	return all.String()
+	return fmt.Sprintln(all...)
 }
 
 // TestDeniedWritesNothing denies by each limit in turn, on top of different
@@ -104,17 +78,16 @@ func (l *luaPlan) snapshot(t testing.TB) string {
 func TestDeniedWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for exhausted := range len(everyLimit()) + 1 {
-		limits := append(everyLimit(), slotLimit(10))
+	for exhausted := range len(everyLimit) + 1 {
+		limits := append(everyLimit, slotLimit(10))
 		limits[exhausted].Units = 3
-		l := newLuaPlan(t, client, mustPlan(t, limits...), fmt.Sprint(exhausted))
+		w := newTwins(t, onRedis(client), mustPlan(t, limits...), fmt.Sprint(exhausted))
 		now := int64(epoch)
 		for step, cost := range []int64{4, 1, 3, 2, 0, 4} {
-			l.nonce++
-			before := l.snapshot(t)
-			_, allowed, err := l.parse(l.decide(client, now, cost))
-			testenv.OK(t, err)
-			if wrote := l.snapshot(t) != before; wrote != (allowed && cost > 0) {
+			w.nonce++
+			before := w.snapshot(t, client)
+			_, allowed := w.decide(t, now, cost)
+			if wrote := w.snapshot(t, client) != before; wrote != (allowed && cost > 0) {
 				t.Errorf("%+v, step %d, cost %d: allowed %v, and the keys changed: %v", limits[exhausted],
 					step, cost, allowed, wrote)
 			}
@@ -127,103 +100,72 @@ func TestDeniedWritesNothing(t *testing.T) {
 // say what they said before, and expire when they would have.
 func TestRefundRestoresKeys(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t)
-	l := newLuaPlan(t, client, mustPlan(t, everyLimit()...), "refund")
+	w := newTwins(t, onRedis(startRedis(t)), mustPlan(t, everyLimit...), "refund")
 	now := int64(epoch)
+	var says [2]string
 	for step := range 8 {
-		before := l.says(t, now)
 		cost := int64(1 + step%3)
-		_, allowed, err := l.parse(l.decide(client, now, cost))
-		if err != nil || !allowed {
-			t.Fatalf("step %d: %v, %v", step, allowed, err)
+		for i := range says {
+			if i == 1 {
+				w.decide(t, now, cost)
+				w.refund(t, now, now, cost)
+			}
+			out, _ := w.decide(t, now, 0)
+			w.expire(t, func(ms []int64) { says[i] = fmt.Sprintf("%+v %d", out, ms) })
 		}
-		testenv.OK(t, l.giveBack(client, now, cost, now).Err())
-		if after := l.says(t, now); after != before {
-			t.Errorf("step %d:\n%swant\n%s", step, after, before)
-		}
-		if _, allowed, err := l.parse(l.decide(client, now, 1)); err != nil || !allowed {
-			t.Fatalf("step %d: %v, %v", step, allowed, err)
-		}
+		testenv.Same(t, fmt.Sprintf("step %d: what the limits say", step), says[1], says[0])
+		_, allowed := w.decide(t, now, 1)
+		testenv.Same(t, "that one more is allowed", allowed, true)
 		now += 3e6
 	}
-}
-
-// says tells what the limits report, and when their keys expire.
-func (l *luaPlan) says(t testing.TB, now int64) string {
-	t.Helper()
-	out, _, err := l.parse(l.decide(l.client, now, 0))
-	testenv.OK(t, err)
-	var all strings.Builder
-	for i, d := range out {
-		fmt.Fprintf(&all, "%s %+v %d\n", l.keys[i], d, milliseconds(l.client.PExpireTime(ctx, l.keys[i])))
-	}
-	return all.String()
 }
 
 // TestRefundOfWhatHasGone creates no key, and gives nothing to later windows.
 func TestRefundOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	l := newLuaPlan(t, client, mustPlan(t, everyLimit()...), "gone")
-	testenv.OK(t, l.giveBack(client, epoch, 1, epoch-1).Err())
-	if n := client.Exists(ctx, l.keys...).Val(); n != 0 {
-		t.Errorf("a refund created %d keys", n)
-	}
-	if _, allowed, err := l.parse(l.decide(client, epoch, 5)); err != nil || !allowed {
-		t.Fatal(allowed, err)
-	}
-	before := l.snapshot(t)
-	testenv.OK(t, l.giveBack(client, epoch, 2, epoch-200e6).Err())
-	if after := l.snapshot(t); after != before {
-		t.Errorf("a refund of an earlier window changed\n%sto\n%s", before, after)
-	}
+	w := newTwins(t, onRedis(client), mustPlan(t, everyLimit...), "gone")
+	w.refund(t, epoch-1, epoch, 1)
+	testenv.Same(t, "keys that a refund has created", client.Exists(ctx, w.keys...).Val(), 0)
+	w.decide(t, epoch, 5)
+	before := w.snapshot(t, client)
+	w.refund(t, epoch-200e6, epoch, 2)
+	testenv.Same(t, "the keys after a refund of an earlier window", w.snapshot(t, client), before)
 }
 
 // TestWithoutTime decides and refunds on a Redis that refuses TIME, as by Redis'
 // own clock, and leaves nothing behind that does not expire soon.
 func TestWithoutTime(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--rename-command", "TIME", "")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2})
-	t.Cleanup(func() { client.Close() })
-	p := mustPlan(t, everyLimit()...)
-	l := newLuaPlan(t, client, p, "without")
-	clock := "rl:{without}" + ClockSuffix
-	run := func(s Script, cost int64, more ...any) *redis.Cmd {
-		return client.Eval(ctx, s.Source, append(slices.Clone(l.keys), clock), l.arguments(p.Each(cost), more...)...)
-	}
-	if err := client.Eval(ctx, p.Script().Source, l.keys, l.arguments(p.Each(1))...).Err(); err == nil {
+	client := startRedis(t, "--rename-command", "TIME", "")
+	l := onRedis(client)
+	l.asSent = true
+	w := newTwins(t, l, mustPlan(t, everyLimit...), "without")
+	if _, _, _, err := w.ruleInLua(t, 0, costing(1)); err == nil {
 		t.Fatal("this Redis takes TIME")
 	}
-	for n := range int64(3) {
+	w.withoutTime()
+	for n := range int64(4) {
 		before := time.Now().UnixMilli()
-		reply := run(p.ScriptWithoutTime(), 2)
-		out, allowed, err := l.parse(reply)
+		r, out, _, err := w.ruleInLua(t, 0, costing(2))
 		what := fmt.Sprintf("request %d", n+1)
 		testenv.SameError(t, what, err, nil)
-		testenv.Same(t, what+": that it is allowed", allowed, true)
-		testenv.Same(t, what+": what remains", out[0].Remaining, 8-2*n)
-		at := reply.Val().([]any)[0].(int64)
-		testenv.Same(t, what+": the time's microseconds", at%1000, 0)
-		testenv.Within(t, what+": the time in ms", at/1000, before, time.Now().UnixMilli())
-		if ttl := client.PTTL(ctx, clock).Val(); ttl <= 0 || ttl > time.Minute {
-			t.Errorf("the clock's key expires in %v", ttl)
+		testenv.Same(t, what+": that it is allowed", r.Allowed, true)
+		testenv.Same(t, what+": what remains", out[0].Remaining, 8-2*min(n, 2))
+		testenv.Same(t, what+": the time's microseconds", r.AtMicros%1000, 0)
+		testenv.Within(t, what+": the time in ms", r.AtMicros/1000, before, time.Now().UnixMilli())
+		testenv.Within(t, what+": the life of the clock's key", client.PTTL(ctx, w.clock[0]).Val(), 1, time.Minute)
+		if n == 2 { // the next one has its room again
+			_, err := w.settleInLua(t, 0, charge{r.AtMicros, 0, w.Each(2)})
+			testenv.OK(t, err)
 		}
-		if n == 2 {
-			testenv.OK(t, run(p.RefundScriptWithoutTime(), 2, at).Err())
-		}
-	}
-	if out, _, err := l.parse(run(p.ScriptWithoutTime(), 0)); err != nil || out[0].Remaining != 6 {
-		t.Errorf("after the refund: %+v, %v", out, err)
 	}
 }
 
 // TestCalendarWithoutTime: the clock of a key is asked for the window, too.
 func TestCalendarWithoutTime(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--rename-command", "TIME", "")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2})
-	t.Cleanup(func() { client.Close() })
+	client := startRedis(t, "--rename-command", "TIME", "")
 	now := time.Now().UnixMicro()
 	for _, tc := range []struct {
 		name   string
@@ -231,13 +173,13 @@ func TestCalendarWithoutTime(t *testing.T) {
 		err    error
 	}{
 		{"its own", boundsAround(&Limit{WindowMicros: 366 * 24 * 3600e6}, now), nil},
-		{"those of another time", hours().Bounds, ErrOtherTime},
+		{"those of another time", hours.Bounds, ErrOtherTime},
 	} {
-		limit := hours()
+		limit := hours
 		limit.Bounds = tc.bounds
-		l := newLuaPlan(t, client, mustPlan(t, limit), tc.name)
-		keys := append(slices.Clone(l.keys), "rl:{"+tc.name+"}"+ClockSuffix)
-		out, _, err := l.parse(client.Eval(ctx, l.ScriptWithoutTime().Source, keys, l.arguments(l.Each(1))...))
+		w := newTwins(t, onRedis(client), mustPlan(t, limit), tc.name)
+		w.withoutTime()
+		_, out, _, err := w.ruleInLua(t, 0, costing(1))
 		testenv.SameError(t, tc.name, err, tc.err)
 		if err == nil {
 			testenv.Same(t, tc.name+": what remains", out[0].Remaining, 9)

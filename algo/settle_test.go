@@ -1,10 +1,7 @@
 package algo
 
 import (
-	"slices"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // reservation is one charge and what it was worth in the end.
@@ -137,24 +134,15 @@ func TestDebtIsBounded(t *testing.T) {
 func TestSettlementOfWhatWasLost(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	p := mustPlan(t, everyLimit()...)
-	l := newLuaPlan(t, client, p, "lost")
-	states := make([]State, len(p.Limits()))
-	now := int64(epoch + 200e6)
+	w, now := newTwins(t, onRedis(client), mustPlan(t, everyLimit...), "lost"), int64(epoch+200e6)
 	for _, cost := range []int64{2, -3} {
-		refund(p, states, now-1, now, cost)
-		testenv.OK(t, l.giveBack(client, now, cost, now-1).Err())
-		for i, limit := range p.Limits() {
-			exists := client.Exists(ctx, l.keys[i]).Val() == 1
-			if want := cost < 0 && !limit.Queue; exists != want || len(states[i]) > 0 != want {
-				t.Errorf("%d of %+v: Redis has state: %v, Go %v, want %v", cost, limit, exists, states[i], want)
+		w.refund(t, now-1, now, cost)
+		for i, limit := range w.limits {
+			exists := client.Exists(ctx, w.keys[i]).Val() == 1
+			if want := cost < 0 && !limit.Queue; exists != want || len(w.states[i]) > 0 != want {
+				t.Errorf("%d of %+v: Redis has state: %v, Go %v, want %v", cost, limit, exists, w.states[i], want)
 			}
 		}
 	}
-	got, _, err := l.parse(l.decide(client, now, 0))
-	want := make([]Decision, len(got))
-	decide(p, states, now, 0, want)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v\nLua %+v\nGo  %+v", err, got, want)
-	}
+	w.decide(t, now, 0)
 }

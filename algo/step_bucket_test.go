@@ -117,18 +117,11 @@ func TestSettledSteps(t *testing.T) {
 	client := startRedis(t)
 	for _, c := range stepSettlements {
 		p := mustPlan(t, Limit{Algorithm: TokenBucket, Units: 4, Burst: 10, WindowMicros: 60e6, Steps: true})
-		l, at := newLuaPlan(t, client, p, c.name), int64(epoch+10e6)
-		states, want := make([]State, 1), make([]Decision, 1)
-		for _, cost := range []int64{c.busy, 4} {
-			decide(p, states, at, cost, want)
-			testenv.SameError(t, c.name, l.decide(client, at, cost).Err(), nil)
-		}
-		refund(p, states, at, at+c.later, c.gives)
-		testenv.SameError(t, c.name, l.giveBack(client, at+c.later, c.gives, at).Err(), nil)
-		decide(p, states, at+c.later, 0, want)
-		out, _, err := l.parse(l.decide(client, at+c.later, 0))
-		testenv.SameError(t, c.name, err, nil)
-		testenv.Same(t, c.name+": what Redis and Go say", out[0], want[0])
+		w, at := newTwins(t, onRedis(client), p, c.name), int64(epoch+10e6)
+		w.decide(t, at, c.busy)
+		w.decide(t, at, 4)
+		w.refund(t, at, at+c.later, c.gives)
+		out, _ := w.decide(t, at+c.later, 0)
 		testenv.Same(t, c.name+": what remains", out[0].Remaining, c.wantRemaining)
 		testenv.Same(t, c.name+": the reset", out[0].ResetAfterMicros, c.wantFullAfter)
 	}

@@ -3,6 +3,7 @@ package algo
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,137 +22,47 @@ var (
 )
 
 // everyTerms are all terms that change a script.
-func everyTerms() map[string]Terms {
-	return map[string]Terms{
-		"overrides":         {Overrides: true},
-		"penalty":           {Penalty: threeStrikes},
-		"overrides-penalty": {Overrides: true, Penalty: threeStrikes},
-	}
+var everyTerms = map[string]Terms{
+	"overrides":         {Overrides: true},
+	"penalty":           {Penalty: threeStrikes},
+	"overrides-penalty": {Overrides: true, Penalty: threeStrikes},
 }
 
-func mustPlanWithTerms(t testing.TB, terms Terms, limits ...Limit) *Plan {
-	t.Helper()
-	p, err := NewPlanWithTerms(limits, terms)
-	if err != nil {
-		t.Fatalf("%+v of %+v: %v", terms, limits, err)
-	}
-	return p
-}
-
-// termed runs the script of a plan with terms on a real Redis at any time.
-type termed struct {
-	*luaPlan
-	ownClock string   // SHA-1 of the script on the clock of leadingClock
-	terms    []string // the rule's own keys
-	value    string   // the override that a reply has told last
-}
-
-// leadingClock is the test's clock in front of all arguments, as the last one may be
-// missing.
-const leadingClock = "local time = {table.remove(ARGV, 1), table.remove(ARGV, 1)}\n"
-
-func newTermed(t testing.TB, client *redis.Client, p *Plan, name string) *termed {
-	t.Helper()
-	c := &termed{luaPlan: newLuaPlan(t, client, p, name)}
-	sha, err := client.ScriptLoad(ctx, strings.Replace(p.Script().Source, clockLine, leadingClock, 1)).Result()
-	testenv.OK(t, err)
-	c.ownClock = sha
-	for _, suffix := range p.TermSuffixes() {
-		c.terms = append(c.terms, fmt.Sprintf("rl:{%s}%s", name, suffix))
-	}
-	return c
-}
-
-// asked has the arguments of a call besides its costs.
-type asked struct {
-	now, cost int64
-	madeFor   string // an override
-	nonce     int64
-	strikes   []Strikes
-	deferred  bool
-}
-
-// args are all arguments of a call, but for the test's clock.
-func (a *asked) args(p *Plan) []any {
-	l := luaPlan{Plan: p, nonce: a.nonce}
-	args := l.arguments(p.Each(a.cost))
-	if p.terms.Penalty != nil {
-		for _, arg := range p.terms.Penalty.Args() {
-			args = append(args, arg)
-		}
-		args = append(args, string(AppendStrikes(nil, a.strikes, a.deferred)))
-	}
-	if a.madeFor != "" && p.terms.Overrides {
-		args = append(args, a.madeFor)
-	}
-	return args
-}
-
-func (c *termed) call(pipe redis.Cmdable, a asked) *redis.Cmd {
-	args := append([]any{a.now / 1e6, a.now % 1e6}, a.args(c.Plan)...)
-	return pipe.EvalSha(ctx, c.ownClock, append(slices.Clone(c.keys), c.terms...), args...)
-}
-
-func (c *termed) rule(cmd *redis.Cmd) (r Ruling, out []Decision, err error) {
-	elements, err := cmd.Slice()
-	if err != nil {
-		return r, nil, err
-	}
-	var values []int64
-	for _, element := range elements {
-		if v, ok := element.(int64); ok {
-			values = append(values, v)
-		} else {
-			c.value = element.(string)
-		}
-	}
-	out = make([]Decision, len(c.Limits()))
-	r, err = c.ParseRuling(values, out)
-	return r, out, err
-}
-
-// TestOverrides holds what each value of the operator's key means.
+// TestOverrides holds what each value of the operator's key means, on Redis' own clock.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	every := map[string]Terms{"overrides": {Overrides: true}, "penalty": {Overrides: true, Penalty: threeStrikes}}
 	for i, tc := range overrideCases {
-		for name, terms := range every {
-			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour, tenInASecond), fmt.Sprintf("%s-%d", name, i))
-			c.overridden(t, &tc)
-			c = newTermed(t, client, mustPlanWithTerms(t, terms), fmt.Sprintf("%s-%d-none", name, i))
-			c.overridden(t, &tc)
+		for _, limits := range [][]Limit{{fivePerHour, tenInASecond}, nil} {
+			for _, penalty := range []*Penalty{nil, threeStrikes} {
+				what := fmt.Sprintf("%d: %.20q of %d limits, penalty %v, for %.20q: ",
+					i, tc.value, len(limits), penalty != nil, tc.madeFor)
+				plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: penalty}, limits...)
+				w := newTwins(t, onRedis(client), plan, what)
+				if !tc.gone {
+					testenv.OK(t, client.Set(ctx, w.ruleKeys[0], tc.value, tc.life).Err())
+				}
+				a := costing(w.Each(1)...)
+				a.madeFor = tc.madeFor
+				got, _, told, err := w.ruleInLua(t, epoch, a)
+				want := tc.want
+				want.AtMicros = epoch
+				if want.LeftMicros > 0 { // some of it has gone by
+					testenv.Within(t, what+"what is left", got.LeftMicros, want.LeftMicros-60e6+1, want.LeftMicros)
+					want.LeftMicros = got.LeftMicros
+				}
+				testenv.SameError(t, what, err, tc.err)
+				testenv.Same(t, what+"the ruling", got, want)
+				wantTold := ""
+				if tc.err != nil && len(tc.value) <= MaxOverrideBytes {
+					wantTold = tc.value
+				}
+				testenv.Same(t, what+"the value that it tells", told, wantTold)
+				charged := len(limits) > 0 && client.Exists(ctx, w.keys...).Val() > 0
+				testenv.Same(t, what+"that it is charged", charged, got.Allowed && got.By == ByLimits && len(limits) > 0)
+			}
 		}
 	}
-}
-
-// overridden sets the identity's override, on Redis' own clock, and asks for one unit.
-func (c *termed) overridden(t *testing.T, tc *overrideCase) {
-	t.Helper()
-	if !tc.gone {
-		testenv.OK(t, c.client.Set(ctx, c.terms[0], tc.value, tc.life).Err())
-	}
-	got, _, err := c.rule(c.call(c.client, asked{now: epoch, cost: 1, madeFor: tc.madeFor}))
-	what := fmt.Sprintf("%.20q of a rule with %d limits, for %.20q", tc.value, len(c.Limits()), tc.madeFor)
-	want := tc.want
-	want.AtMicros = epoch
-	if want.LeftMicros > 0 { // some of it has gone by
-		testenv.Within(t, what+": what is left", got.LeftMicros, want.LeftMicros-60e6+1, want.LeftMicros)
-		want.LeftMicros = got.LeftMicros
-	}
-	testenv.SameError(t, what, err, tc.err)
-	testenv.Same(t, what, got, want)
-	told := ""
-	switch {
-	case tc.told != nil:
-		told = *tc.told
-	case tc.err != nil:
-		told = tc.value
-	}
-	testenv.Same(t, what+": the value that it tells", c.value, told)
-	charged := c.client.Exists(ctx, c.keys...).Val() > 0
-	byLimits := got.Allowed && got.By == ByLimits
-	testenv.Same(t, what+": that it is charged", charged, byLimits && len(c.Limits()) > 0)
 }
 
 // overrideCase is a value of an override's key, the one that a call was made for, and the ruling.
@@ -161,8 +72,7 @@ type overrideCase struct {
 	madeFor string
 	life    time.Duration
 	want    Ruling
-	err     error
-	told    *string // the value in the reply; nil: as it is set
+	err     error // the reply tells the value then, unless that is too long
 }
 
 var overrideCases = []overrideCase{
@@ -190,50 +100,38 @@ var overrideCases = []overrideCase{
 	{value: longest + "a", want: Ruling{Allowed: true, Ignored: true}},
 	{value: "", want: Ruling{Allowed: true, Ignored: true}},
 	{value: "", madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
-	{value: longest + "a", madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride, told: nothing},
+	{value: longest + "a", madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
 	{gone: true, want: Ruling{Allowed: true}},
 	{gone: true, madeFor: "x2", want: Ruling{LeftMicros: Never}, err: ErrOtherOverride},
 }
 
-var (
-	longest = strings.Repeat("a", MaxOverrideBytes)
-	nothing = new(string)
-)
+var longest = strings.Repeat("a", MaxOverrideBytes)
 
-// TestKeysOfOtherTypes: whatever type the rule's own keys have, the limits decide.
+// TestKeysOfOtherTypes: whatever the rule's own keys hold, the limits decide.
 func TestKeysOfOtherTypes(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	type other struct {
-		text string // the script is called for it, if there is one
-		put  func(key string) error
-	}
-	others := []other{
-		{put: func(key string) error { return client.RPush(ctx, key, "block").Err() }},
-		{put: func(key string) error { return client.SAdd(ctx, key, "block").Err() }},
-		{put: func(key string) error { return client.HSet(ctx, key, "block", "1").Err() }},
-		{put: func(key string) error { return client.ZAdd(ctx, key, redis.Z{Score: 1, Member: "block"}).Err() }},
-		{put: func(key string) error {
-			return client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
-		}},
-	}
-	for _, text := range []string{
-		strings.Repeat("B", 32), strings.Repeat("\xff", 32), strings.Repeat("9", 32), "garbage",
-	} {
-		others = append(others, other{text, func(key string) error { return client.Set(ctx, key, text, 0).Err() }})
-	}
-	for i, put := range others {
-		for name, terms := range everyTerms() {
-			c := newTermed(t, client, mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, i))
-			for _, key := range c.terms {
-				testenv.OK(t, put.put(key))
+	texts := []string{strings.Repeat("B", 32), strings.Repeat("\xff", 32), strings.Repeat("9", 32), "garbage"}
+	for _, text := range append(slices.Collect(maps.Keys(foreignKeys)), texts...) {
+		put, isForeign := foreignKeys[text]
+		for name, terms := range everyTerms {
+			w := newTwins(t, onRedis(client), mustPlanWithTerms(t, terms, fivePerHour), fmt.Sprint(name, text))
+			for _, key := range w.ruleKeys {
+				if !isForeign {
+					put = func(c redis.Cmdable, key string) error { return c.Set(ctx, key, text, 0).Err() }
+				}
+				testenv.OK(t, put(client, key))
+			}
+			a := costing(1)
+			if madeFor, err := client.Get(ctx, w.ruleKeys[0]).Result(); err == nil && len(madeFor) <= MaxOverrideBytes {
+				a.madeFor = madeFor
 			}
 			for n := range int64(7) {
-				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, madeFor: put.text}))
-				what := fmt.Sprintf("%s, type %d, request %d", name, i, n+1)
+				r, _, _, err := w.ruleInLua(t, epoch, a)
+				what := fmt.Sprintf("%s, %.20q, request %d", name, text, n+1)
 				testenv.SameError(t, what, err, nil)
 				testenv.Same(t, what+": that it is allowed", r.Allowed, n < 5)
-				testenv.Same(t, what+": that its override is ignored", r.Ignored, terms.Overrides && put.text == "")
+				testenv.Same(t, what+": that its override is ignored", r.Ignored, terms.Overrides && a.madeFor == "")
 				testenv.Same(t, what+": what decides", r.By, ByLimits)
 			}
 		}
@@ -246,15 +144,15 @@ func TestOtherErrorsStand(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	testenv.OK(t, client.Do(ctx, "ACL", "SETUSER", "default", "resetkeys", "~*-1s").Err())
-	for name, terms := range everyTerms() {
-		c := newTermed(t, client, mustPlanWithTerms(t, terms, tenInASecond), name)
+	for name, terms := range everyTerms {
+		w := newTwins(t, onRedis(client), mustPlanWithTerms(t, terms, tenInASecond), name)
 		keys := []string{"rl:{a}:gcra-1s", "b-1s", "c-1s"}
-		args := (&asked{cost: 1}).args(c.Plan)
-		source := c.Script().Source
+		source := w.Script().Source
 		for _, own := range []string{"KEYS[2]", "KEYS[3]"} {
 			source = strings.ReplaceAll(source, own, "'secret'") // which is not declared
 		}
-		if err := client.Eval(ctx, source, keys, args...).Err(); err == nil || strings.Contains(err.Error(), "WRONGTYPE") {
+		err := client.Eval(ctx, source, keys, w.args(costing(1))...).Err()
+		if err == nil || strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -265,37 +163,32 @@ func TestOtherErrorsStand(t *testing.T) {
 func TestFactor(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	for _, limit := range everyLimit() {
+	for _, limit := range everyLimit {
 		plain := mustPlanWithTerms(t, Terms{Overrides: true}, limit)
-		name := fmt.Sprintf("%s%s", limit.Algorithm, limit.KeySuffix())
-		c := newTermed(t, client, plain, name)
+		w := newTwins(t, onRedis(client), plain, "factor"+limit.KeySuffix())
 		used := int64(0)
 		for _, step := range []struct {
 			factor, take int64
 			value        string
 		}{{1000, 4, ""}, {2000, 10, "x2"}, {500, 0, "x0.5"}, {3000, 10, "x3"}, {1000, 0, ""}} {
-			client.Del(ctx, c.terms[0])
+			client.Del(ctx, w.ruleKeys[0])
 			if step.value != "" {
-				client.Set(ctx, c.terms[0], step.value, 0)
+				client.Set(ctx, w.ruleKeys[0], step.value, 0)
 			}
-			size := limit.Times(step.factor)
-			sized, ok := plain.Sized(new(Plan), []Size{size})
-			if !ok {
-				t.Fatalf("%+v", size)
-			}
-			c.Plan = sized
+			what := fmt.Sprintf("%s, %s: ", w.keys[0], step.value)
+			sized, ok := plain.Sized(new(Plan), []Size{limit.Times(step.factor)})
+			testenv.Same(t, what+"that the size is within bounds", ok, true)
+			w.Plan = sized
 			capacity := limit.Capacity() * step.factor / 1000
-			for range step.take {
-				r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 1, madeFor: step.value}))
-				if err != nil || !r.Allowed {
-					t.Fatalf("%s, %s, %d used: %+v, %v", name, step.value, used, r, err)
-				}
+			a := costing(1)
+			for a.madeFor = step.value; step.take > 0; step.take-- {
+				r, _ := w.rule(t, epoch, a)
+				testenv.Same(t, what+"that it is allowed", r.Allowed, true)
 				used++
 			}
-			_, out, err := c.rule(c.call(client, asked{now: epoch, madeFor: step.value}))
-			if want := max(capacity-used, 0); err != nil || out[0].Remaining != want {
-				t.Errorf("%s, %s, %d used: %d remaining, want %d, %v", name, step.value, used, out[0].Remaining, want, err)
-			}
+			a.costs = []int64{0}
+			_, out := w.rule(t, epoch, a)
+			testenv.Same(t, what+"what remains", out[0].Remaining, max(capacity-used, 0))
 			if limit.Algorithm.HasBurst() {
 				used = min(used, capacity) // a bucket is clamped, but only a charge writes that
 			}
@@ -439,8 +332,8 @@ func TestRetryAfterAnEarnedBlock(t *testing.T) {
 func TestParseRulingOfAnything(t *testing.T) {
 	t.Parallel()
 	r := newRandom(74)
-	for _, terms := range everyTerms() {
-		for _, limits := range [][]Limit{nil, {fivePerHour}, everyLimit()} {
+	for _, terms := range everyTerms {
+		for _, limits := range [][]Limit{nil, {fivePerHour}, everyLimit} {
 			p := mustPlanWithTerms(t, terms, limits...)
 			for range 5000 {
 				values := make([]int64, r.IntN(p.ReplyLen()+4))
@@ -465,15 +358,14 @@ func TestParseRulingOfAnything(t *testing.T) {
 // mostWithTerms runs a plan of as many limits as there may be with all terms.
 func mostWithTerms(t *testing.T, client *redis.Client, limits []Limit) {
 	t.Helper()
-	p := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, limits...)
-	c := newTermed(t, client, p, "most")
-	if r, _, err := c.rule(c.call(client, asked{now: epoch, cost: 3})); err != nil || !r.Allowed {
-		t.Fatalf("%+v: %+v, %v", limits, r, err)
-	}
-	keys := append(append(slices.Clone(c.keys), c.terms...), "rl:{most}"+ClockSuffix)
-	args := (&asked{}).args(p)
-	if err := client.Eval(ctx, p.ScriptWithoutTime().Source, keys, args...).Err(); err != nil {
+	plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, limits...)
+	w := newTwins(t, onRedis(client), plan, "most")
+	_, allowed := w.decide(t, epoch, 3)
+	testenv.Same(t, fmt.Sprintf("that %+v allow it", limits), allowed, true)
+	w.withoutTime()
+	_, _, _, err := w.ruleInLua(t, 0, costing(w.Each(0)...))
+	if err != nil && !errors.Is(err, ErrOtherTime) {
 		t.Fatalf("%+v: %v", limits, err)
 	}
-	client.Del(ctx, keys...)
+	client.Del(ctx, slices.Concat(w.keys, w.ruleKeys, w.clock)...)
 }

@@ -10,7 +10,7 @@ local scripts, keys, micros = {}, {}, 0
 -- What a key holds, unless its time is over.
 local function find(key)
   local entry = keys[key]
-  if entry and entry.expires and entry.expires * 1000 <= micros then
+  if entry and entry.expires and entry.expires < micros // 1000 then
     keys[key] = nil
     return nil
   end
@@ -82,6 +82,11 @@ function commands.PTTL(key)
   local entry = find(key)
   if not entry then return -2 end
   return entry.expires and entry.expires - micros // 1000 or -1
+end
+
+function commands.PEXPIRETIME(key)
+  local entry = find(key)
+  return not entry and -2 or entry.expires or -1
 end
 
 function commands.PEXPIREAT(key, at)

@@ -5,174 +5,154 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// provider pretends to be OpenAI and Anthropic. The request says what its answer is
-// worth: "worth=321" is 321 tokens, 20 of which are the prompt's. "pause=500ms" is what
-// it waits after each event of a stream, "usage={}" what it says of tokens in place of
-// that.
+// api is how a provider answers at a path. TOTAL is its tokens, OUTPUT those of the output, USAGE what it says of
+// them, and START the same before there is any output.
+type api struct {
+	usage, answer string
+	events        []string // of a stream
+}
+
+var apis = map[string]api{
+	"/v1/chat/completions": {
+		usage: `{"prompt_tokens": 20, "completion_tokens": OUTPUT, "total_tokens": TOTAL}`,
+		answer: `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test",
+			"choices": [{"index": 0, "finish_reason": "stop",
+				"message": {"role": "assistant", "content": "hello world"}}], "usage": USAGE}`,
+		events: []string{
+			`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
+				`"choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}], "usage": null}`,
+			`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
+				`"choices": [{"index": 0, "delta": {"content": " world"}, "finish_reason": "stop"}], "usage": null}`,
+			`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], ` +
+				`"usage": USAGE}`,
+			`data: [DONE]`,
+		},
+	},
+	"/v1/responses": {
+		usage: `{"input_tokens": 20, "output_tokens": OUTPUT, "total_tokens": TOTAL,
+			"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}`,
+		answer: `{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed",
+			"parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
+			"output": [{"type": "message", "id": "m", "status": "completed", "role": "assistant",
+				"content": [{"type": "output_text", "text": "hello world", "annotations": []}]}], "usage": USAGE}`,
+	},
+	"/v1/messages": {
+		usage: `{"input_tokens": 20, "output_tokens": OUTPUT}`,
+		answer: `{"id": "m", "type": "message", "role": "assistant", "model": "claude-test",
+			"content": [{"type": "text", "text": "hello world"}],
+			"stop_reason": "end_turn", "stop_sequence": null, "usage": USAGE}`,
+		events: []string{
+			"event: message_start\ndata: " +
+				`{"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", ` +
+				`"model": "claude-test", "content": [], "stop_reason": null, "stop_sequence": null, "usage": START}}`,
+			"event: content_block_start\ndata: " +
+				`{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`,
+			"event: content_block_delta\ndata: " +
+				`{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello world"}}`,
+			"event: content_block_stop\ndata: " + `{"type": "content_block_stop", "index": 0}`,
+			"event: message_delta\ndata: " +
+				`{"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, ` +
+				`"usage": {"output_tokens": OUTPUT}}`,
+			"event: message_stop\ndata: " + `{"type": "message_stop"}`,
+		},
+	},
+}
+
+// provider pretends to be OpenAI and Anthropic. What a request says decides what its answer is worth: "worth=321" is
+// 321 tokens, 20 of which are the prompt's, "usage={}" what the provider says of tokens in place of that, "greedy"
+// all that is asked for; else it says nothing of tokens. After each event of a stream it waits for "pause=500ms".
 type provider struct {
-	asked, tokens atomic.Int64
-	arrived       sync.Map // by API key: a func() for when its request has arrived
+	mu    sync.Mutex
+	given map[string]int // tokens by authorization
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.asked.Add(1)
-	if arrived, ok := p.arrived.Load(strings.TrimPrefix(r.Header.Get("authorization"), "Bearer ")); ok {
-		arrived.(func())()
+	var asked struct {
+		Stream        bool
+		StreamOptions struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		Messages  []struct{ Content string }
+		Input     string
+		N         json.RawMessage
+		MaxTokens json.RawMessage `json:"max_tokens"`
 	}
-	var req struct {
-		Stream   bool
-		Messages []struct{ Content string }
-		Input    string
-	}
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 		http.Error(w, "no request", http.StatusBadRequest)
 		return
 	}
-	words := req.Input
-	for _, m := range req.Messages {
+	words, worth, pause := asked.Input, 0, time.Duration(0)
+	for _, m := range asked.Messages {
 		words += m.Content
 	}
-	if words == "fail" {
+	words, usage, _ := strings.Cut(words, "usage=")
+	for word := range strings.FieldsSeq(words) {
+		_, _ = fmt.Sscanf(word, "worth=%d", &worth)
+		if text, ok := strings.CutPrefix(word, "pause="); ok {
+			pause, _ = time.ParseDuration(text)
+		}
+	}
+	switch words {
+	case "fail":
 		http.Error(w, `{"error": {"message": "overloaded", "type": "server_error"}}`, http.StatusInternalServerError)
 		return
+	case "greedy":
+		choices, most := 1, 16_000
+		_, _ = fmt.Sscan(strings.Trim(string(asked.N), `"`), &choices)
+		_, _ = fmt.Sscan(string(asked.MaxTokens), &most)
+		worth = 20 + choices*most
 	}
-	worth := 0
-	if _, rest, ok := strings.Cut(words, "worth="); ok {
-		worth, _ = strconv.Atoi(strings.Fields(rest)[0])
-		p.tokens.Add(int64(worth))
-	}
+	p.mu.Lock()
+	p.given[r.Header.Get("authorization")] += worth
+	p.mu.Unlock()
+
 	time.Sleep(20 * time.Millisecond)
-	a := answer{w: w, left: r.Context().Done(), worth: worth}
-	if _, rest, ok := strings.Cut(words, "pause="); ok {
-		a.pause, _ = time.ParseDuration(strings.Fields(rest)[0])
+	spoken, output := apis[r.URL.Path], fmt.Sprint(worth-20)
+	if usage == "" && worth > 0 {
+		usage = strings.NewReplacer("OUTPUT", output, "TOTAL", fmt.Sprint(worth)).Replace(spoken.usage)
 	}
-	_, told, saysUsage := strings.Cut(words, "usage=")
-	switch anthropic := r.URL.Path == "/v1/messages"; {
-	case anthropic && saysUsage:
-		a.cached(told, req.Stream)
-	case saysUsage:
-		a.absurd(told, req.Stream)
-	case anthropic && req.Stream:
-		a.events(anthropicEvents)
-	case anthropic:
-		a.json(`{` + anthropicMessage + `, "usage": {"input_tokens": 20, "output_tokens": %[2]d}}`)
-	case r.URL.Path == "/v1/responses":
-		a.json(`{"id": "r", "object": "response", "created_at": 1, "model": "gpt-test", "status": "completed",
-			"parallel_tool_calls": false, "tool_choice": "auto", "tools": [],
-			"output": [{"type": "message", "id": "m", "status": "completed", "role": "assistant",
-				"content": [{"type": "output_text", "text": "hello world", "annotations": []}]}],
-			"usage": {"input_tokens": 20, "output_tokens": %[2]d, "total_tokens": %[1]d,
-				"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}`)
-	case req.Stream:
-		a.events(openaiEvents)
-	default:
-		a.json(`{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test",
-			"choices": [{"index": 0, "finish_reason": "stop",
-			"message": {"role": "assistant", "content": "hello world"}}],
-				"usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`)
+	var told struct {
+		Output json.Number `json:"output_tokens"`
 	}
-}
-
-// openaiEvents and anthropicEvents are streams; %[1]d is the worth, %[2]d that of the
-// output.
-var openaiEvents = []string{
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
-		`"choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}], "usage": null}`,
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", ` +
-		`"choices": [{"index": 0, "delta": {"content": " world"}, "finish_reason": "stop"}], "usage": null}`,
-	`data: {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test", "choices": [], ` +
-		`"usage": {"prompt_tokens": 20, "completion_tokens": %[2]d, "total_tokens": %[1]d}}`,
-	`data: [DONE]`,
-}
-
-var anthropicEvents = []string{
-	"event: message_start\ndata: " +
-		`{"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "claude-test", ` +
-		`"content": [], "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": 1}}}`,
-	"event: content_block_start\ndata: " +
-		`{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`,
-	"event: content_block_delta\ndata: " +
-		`{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello world"}}`,
-	"event: content_block_stop\ndata: " + `{"type": "content_block_stop", "index": 0}`,
-	"event: message_delta\ndata: " +
-		`{"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, ` +
-		`"usage": {"output_tokens": %[2]d}}`,
-	"event: message_stop\ndata: " + `{"type": "message_stop"}`,
-}
-
-// anthropicMessage is the members of a message but for its usage.
-const anthropicMessage = `"id": "m", "type": "message", "role": "assistant", "model": "claude-test",
-	"content": [{"type": "text", "text": "hello world"}], "stop_reason": "end_turn", "stop_sequence": null`
-
-type answer struct {
-	w     http.ResponseWriter
-	left  <-chan struct{}
-	worth int // 0: it says nothing of tokens
-	pause time.Duration
-}
-
-var usage = regexp.MustCompile(`,\s*"usage"`)
-
-func (a *answer) json(format string) {
-	text := fmt.Sprintf(format, a.worth, a.worth-20)
-	if a.worth == 0 {
-		text = text[:usage.FindStringIndex(text)[0]] + "}"
+	if json.Unmarshal([]byte(usage), &told) == nil && told.Output != "" {
+		output = told.Output.String()
 	}
-	a.w.Header().Set("content-type", "application/json")
-	_, _ = io.WriteString(a.w, text)
-}
-
-func (a *answer) events(events []string) {
-	a.w.Header().Set("content-type", "text/event-stream")
-	for _, event := range events {
-		if strings.Contains(event, "%[") {
-			event = fmt.Sprintf(event, a.worth, a.worth-20)
+	const atStart = `"output_tokens": `
+	fill := strings.NewReplacer("START", strings.Replace(usage, atStart+output, atStart+"1", 1), "OUTPUT", output,
+		`, "usage": USAGE`, map[bool]string{true: `, "usage": ` + usage}[usage != ""])
+	if !asked.Stream {
+		w.Header().Set("content-type", "application/json")
+		_, _ = io.WriteString(w, fill.Replace(spoken.answer))
+		return
+	}
+	w.Header().Set("content-type", "text/event-stream")
+	for _, event := range spoken.events {
+		if strings.Contains(event, `"choices": [], "usage"`) && !asked.StreamOptions.IncludeUsage {
+			continue
 		}
-		if _, err := io.WriteString(a.w, event+"\n\n"); err != nil {
+		if _, err := io.WriteString(w, fill.Replace(event)+"\n\n"); err != nil {
 			return
 		}
-		a.w.(http.Flusher).Flush()
+		w.(http.Flusher).Flush()
 		select {
-		case <-time.After(a.pause):
-		case <-a.left:
+		case <-time.After(pause):
+		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
-// absurd is an answer with this for its usage.
-func (a *answer) absurd(usage string, stream bool) {
-	if stream {
-		a.events([]string{openaiEvents[0], openaiEvents[1], `data: {"id": "c", "object": "chat.completion.chunk", ` +
-			`"created": 1, "model": "gpt-test", "choices": [], "usage": ` + usage + `}`, `data: [DONE]`})
-		return
+// sum is the tokens that it has given to all.
+func (p *provider) sum() (tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.given {
+		tokens += n
 	}
-	a.w.Header().Set("content-type", "application/json")
-	fmt.Fprintf(a.w, `{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test", "choices": [], `+
-		`"usage": %s}`, usage)
-}
-
-// cached is Anthropic's answer with this for its usage. A stream says it with its first event, which
-// has one token of output.
-func (a *answer) cached(usage string, stream bool) {
-	if !stream {
-		a.w.Header().Set("content-type", "application/json")
-		fmt.Fprintf(a.w, `{`+anthropicMessage+`, "usage": %s}`, usage)
-		return
-	}
-	var said struct {
-		Output int `json:"output_tokens"`
-	}
-	_ = json.Unmarshal([]byte(usage), &said)
-	a.worth = 20 + said.Output
-	start := strings.Replace(anthropicEvents[0], `{"input_tokens": 20, "output_tokens": 1}`, usage, 1)
-	a.events(append([]string{start}, anthropicEvents[1:]...))
+	return tokens
 }

@@ -5,21 +5,18 @@ package envoy_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluiceproxy/sluice/cmd/sluice/render"
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
-	"github.com/sluiceproxy/sluice/internal/process"
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -30,162 +27,76 @@ const patience = 60 * time.Second
 
 var ctx = context.Background()
 
-// gateway is an Envoy with one of the configurations.
-type gateway struct {
-	*testenv.Process
-
-	t          *testing.T
-	url, admin string // admin is "host:port"
-}
-
 // asShipped is the Redis part of the shipped files, patient the same for a machine under load.
 const (
 	asShipped = `"redis": {"cluster": "redis"`
 	patient   = asShipped + `, "timeout": "10s"`
 )
 
-// validated has the files that Envoy has validated on its own, as README.md advises. Each is validated
-// once, since that compiles the plugin as a start does.
-var validated sync.Map
-
-// start runs Envoy with a configuration and two workers. The environment is added to Envoy's.
-func start(t *testing.T, file string, env []string, edit func(*envoyconf.Config)) *gateway {
+// start runs Envoy with a file of this directory. The environment is added to Envoy's.
+func start(t *testing.T, file string, edit func(*envoyconf.Config), env ...string) *envoytest.Envoy {
 	t.Helper()
-	return startWorkers(t, 2, file, env, edit)
-}
-
-func startWorkers(t *testing.T, workers int, file string, env []string, edit func(*envoyconf.Config)) *gateway {
-	t.Helper()
-	text := testenv.Read(t, file)
-	changes := strings.NewReplacer("/etc/envoy/sluice.wasm", testenv.WasmPath(t), asShipped, patient)
-	c, err := envoyconf.Parse([]byte(changes.Replace(string(text))))
-	testenv.OK(t, err)
-	port, admin := testenv.FreePort(t), testenv.FreePort(t)
-	c.SetPorts(port, admin)
-	c.Set(envoyconf.Listener+"/address/socket_address/address", "127.0.0.1")
-	c.SetUpstream(envoytest.NewUpstream(t, nil).Addr)
-	edit(c)
-	text, err = c.YAML()
-	testenv.OK(t, err)
-	path := write(t, text)
-	if _, done := validated.LoadOrStore(file, true); !done {
-		validate := exec.Command(testenv.Tool(t, "envoy"), "--mode", "validate", "--log-level", "warning", "-c", path)
-		validate.Env = append(os.Environ(), env...)
-		if out, err := validate.CombinedOutput(); err != nil {
-			t.Fatalf("envoy --mode validate: %v\n%s", err, out)
-		}
-	}
-	return launch(t, workers, path, env, port, admin)
-}
-
-func write(t *testing.T, text []byte) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "envoy.yaml")
-	testenv.OK(t, os.WriteFile(path, text, 0o600))
-	return path
-}
-
-// launch runs Envoy with a configuration as it is, which names the ports.
-func launch(t *testing.T, workers int, path string, env []string, port, admin int) *gateway {
-	t.Helper()
-	g := &gateway{
-		Process: testenv.Run(t, env, testenv.Tool(t, "envoy"), "--concurrency", strconv.Itoa(workers),
-			"--disable-hot-restart", "--log-level", "warning", "-c", path),
-		t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin),
-	}
-	g.Await(patience, func(ctx context.Context) error { return process.EnvoyReady(ctx, g.admin) })
-	return g
-}
-
-// get returns the status of a request, and the capacity of the limit nearest to
-// exhaustion, "" for none.
-func (g *gateway) get(path string) (status int, limit string) {
-	g.t.Helper()
-	resp, err := http.Get(g.url + path)
-	if err != nil {
-		g.t.Error(err)
-		return 0, ""
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode, resp.Header.Get("X-RateLimit-Limit")
-}
-
-// limits sends requests until one is rejected, by a limit of the given capacity. Many are sent
-// at once: one after the other might be no faster than the limit is restored.
-func (g *gateway) limits(path, capacity string) {
-	g.t.Helper()
-	testenv.Wait(g.t, patience, func() error {
-		var requests sync.WaitGroup
-		rejected := make(chan string, 32)
-		for range cap(rejected) {
-			requests.Go(func() {
-				if status, limit := g.get(path); status == http.StatusTooManyRequests {
-					rejected <- limit
-				}
-			})
-		}
-		requests.Wait()
-		close(rejected)
-		for limit := range rejected {
-			testenv.Same(g.t, path+": the limit that rejects", limit, capacity)
-			return nil
-		}
-		return fmt.Errorf("%s: no request is rejected, want status 429 by the limit of %s", path, capacity)
+	return envoytest.Start(t, envoytest.Options{
+		Text: strings.ReplaceAll(string(testenv.Read(t, file)), asShipped, patient), Env: env,
+		Edit: func(c *envoyconf.Config) {
+			c.SetUpstream(envoytest.NewUpstream(t, nil).Addr)
+			edit(c)
+		},
 	})
 }
 
-// counted wants the servers to have counters, as a rejection may come from the
-// embedded store.
-func counted(t *testing.T, servers ...redis.Cmdable) {
-	t.Helper()
-	var keys []string
-	for _, server := range servers {
-		found, err := server.Keys(ctx, "rl:*").Result()
-		testenv.OK(t, err)
-		keys = append(keys, found...)
+// send sends a request with fields such as "x-api-key: acme", and returns its answer once it has ended.
+func send(method, url, body string, fields ...string) (*http.Response, string, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
 	}
-	if len(keys) == 0 {
-		t.Error("Redis has no counters")
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		req.Header.Set(name, value)
 	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp, string(answer), err
 }
 
-// setEndpoint replaces the address of a cluster's endpoint.
-func setEndpoint(c *envoyconf.Config, cluster string, index, port int) {
-	address := map[string]any{"socket_address": map[string]any{"address": "127.0.0.1", "port_value": port}}
-	c.Set(fmt.Sprintf("static_resources/clusters/%s/load_assignment/endpoints/0/lb_endpoints/%d/endpoint/address",
-		cluster, index), address)
+// decided wants requests to be rejected by a limit of the given capacity, and Redis to have counters: a rejection
+// may come from the embedded store.
+func decided(t *testing.T, e *envoytest.Envoy, capacity string, server redis.Cmdable) {
+	t.Helper()
+	e.AwaitRejection("/", capacity)
+	if n, err := server.DBSize(ctx).Result(); err != nil || n == 0 {
+		t.Errorf("Redis has %d counters, %v", n, err)
+	}
 }
 
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	g, watched := startWatched(t, "embedded.yaml", nil, func(*envoyconf.Config) {})
-	g.limits("/", "20")
-	watched.data(promtest.OfRedis).ExpectLabels("per-key", "an-hour")
+	start(t, "embedded.yaml", func(*envoyconf.Config) {}).AwaitRejection("/", "20")
 }
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	g, watched := startWatched(t, "redis.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
-	g.limits("/", "20")
-	counted(t, server.Client())
-	if status, limit := g.get("/healthz"); status != http.StatusOK || limit != "" {
-		t.Errorf("exempt path: status %d, limit %q; want 200 and none", status, limit)
-	}
-	watched.data(nil).ExpectLabels("per-key", "an-hour")
+	e := start(t, "redis.yaml", func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	decided(t, e, "20", server.Client())
+	resp, _, err := send(http.MethodGet, e.URL+"/healthz", "")
+	testenv.OK(t, err)
+	testenv.Same(t, "status of the exempt path", resp.StatusCode, http.StatusOK)
+	testenv.Same(t, "its limit", resp.Header.Get("X-RateLimit-Limit"), "")
 }
 
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3).Nodes
-	g, watched := startWatched(t, "redis-cluster.yaml", nil, func(c *envoyconf.Config) {
-		for i, node := range nodes {
-			setEndpoint(c, "redis_nodes", i, node.Port)
-		}
+	cluster := redistest.StartCluster(t, 3)
+	e := start(t, "redis-cluster.yaml", func(c *envoyconf.Config) {
+		c.Set("static_resources/clusters/redis_nodes/load_assignment/endpoints", c.Endpoints(cluster.Addrs()))
 	})
-	g.limits("/", "20")
-	counted(t, nodes[0].Client(), nodes[1].Client(), nodes[2].Client())
-	watched.data(nil).ExpectLabels("per-key", "an-hour")
+	decided(t, e, "20", cluster.Client())
 }
 
 // TestPerRoute: routes without limits, with a filter of their own, and with a
@@ -193,7 +104,7 @@ func TestRedisCluster(t *testing.T) {
 func TestPerRoute(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	g, watched := startWatched(t, "per-route.yaml", nil, func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
+	e := start(t, "per-route.yaml", func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	for _, route := range []struct{ path, limit string }{
 		{"/static/a", ""},
 		{"/login", "5"},
@@ -204,13 +115,122 @@ func TestPerRoute(t *testing.T) {
 		{"/static/%2e%2e/login", "5"},
 		{"//reports/a", "2"},
 	} {
-		if status, limit := g.get(route.path); status != http.StatusOK || limit != route.limit {
-			t.Errorf("%s: status %d, limit %q; want 200, %q", route.path, status, limit, route.limit)
-		}
+		resp, _, err := send(http.MethodGet, e.URL+route.path, "")
+		testenv.OK(t, err)
+		testenv.Same(t, route.path+": status", resp.StatusCode, http.StatusOK)
+		testenv.Same(t, route.path+": limit", resp.Header.Get("X-RateLimit-Limit"), route.limit)
 	}
-	g.limits("/login", "5")
-	g.limits("/reports/a", "2")
-	g.limits("/a", "20")
-	counted(t, server.Client())
-	watched.data(nil).ExpectLabels("per-key", "an-hour")
+	e.AwaitRejection("/login", "5")
+	e.AwaitRejection("/reports/a", "2")
+	decided(t, e, "20", server.Client())
+}
+
+// TestFailover: only the primary is asked, and who becomes it is found.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(primary.Port))
+	e := start(t, "failover.yaml", func(c *envoyconf.Config) {
+		c.Set(envoyconf.RedisCluster+"/load_assignment/endpoints", c.Endpoints([]string{replica.Addr, primary.Addr}))
+	})
+	await := func(asked *redistest.Server) {
+		testenv.Wait(t, patience, func() error {
+			_, _, _ = send(http.MethodGet, e.URL, "")
+			return asked.Scripted()
+		})
+	}
+	await(primary)
+	decided(t, e, "20", primary.Client())
+	if replica.Scripted() == nil {
+		t.Error("the replica was asked")
+	}
+	primary.Kill()
+	testenv.OK(t, replica.Client().ReplicaOf(ctx, "NO", "ONE").Err())
+	await(replica)
+	decided(t, e, "20", replica.Client())
+}
+
+// TestTLSAndACL: Envoy checks Redis' certificate, and Sluice is the user that
+// the file's first lines describe.
+func TestTLSAndACL(t *testing.T) {
+	t.Parallel()
+	const password = "correct-horse"
+	cert, key := testenv.Certificate(t)
+	port := testenv.FreePort(t)
+	_, admin := redistest.StartWithUser(t, "tls-acl.yaml", password,
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	e := start(t, "tls-acl.yaml", func(c *envoyconf.Config) {
+		c.SetRedis(fmt.Sprintf("127.0.0.1:%d", port))
+		const tls = envoyconf.RedisCluster + "/transport_socket/typed_config"
+		const validation = tls + "/common_tls_context/validation_context"
+		c.Set(tls+"/sni", testenv.CertificateName)
+		c.Set(validation+"/trusted_ca/filename", cert)
+		c.Set(validation+"/match_typed_subject_alt_names/0/matcher/exact", testenv.CertificateName)
+	}, "REDIS_PASSWORD="+password)
+	decided(t, e, "20", admin)
+}
+
+// TestRendered: what "sluice render envoy" writes limits as it is.
+func TestRendered(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]func(*testing.T) (render.Options, redis.Cmdable){
+		"one Redis": func(t *testing.T) (render.Options, redis.Cmdable) {
+			server := redistest.Start(t)
+			return render.Options{Redis: []string{server.Addr}}, server.Client()
+		},
+		"a primary with replicas": func(t *testing.T) (render.Options, redis.Cmdable) {
+			primary := redistest.Start(t)
+			replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(primary.Port))
+			return render.Options{Redis: []string{replica.Addr, primary.Addr}}, primary.Client()
+		},
+		"a Redis Cluster": func(t *testing.T) (render.Options, redis.Cmdable) {
+			cluster := redistest.StartCluster(t, 3)
+			return render.Options{Cluster: true, Redis: cluster.Addrs()[:2]}, cluster.Client()
+		},
+		"TLS": func(t *testing.T) (render.Options, redis.Cmdable) {
+			cert, key := testenv.Certificate(t)
+			port := testenv.FreePort(t)
+			server := redistest.Start(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
+				"--tls-auth-clients", "no")
+			return render.Options{
+				Redis: []string{fmt.Sprintf("127.0.0.1:%d", port)}, TLS: true, CA: cert, ServerName: testenv.CertificateName,
+			}, server.Client()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, client := options(t)
+			o.Plugin, o.Wasm = []byte(promtest.Everything), testenv.WasmPath(t)
+			o.Upstream = envoytest.NewUpstream(t, nil).Addr
+			o.Listen, o.Admin = "127.0.0.1:10000", "127.0.0.1:9901"
+			rendered, err := render.Envoy(&o)
+			testenv.OK(t, err)
+			decided(t, envoytest.Start(t, envoytest.Options{Text: rendered.Text}), "3", client)
+		})
+	}
+}
+
+// TestMonitoringWithoutLabels: without the labels of stats_config, the relabelling of prometheus.yaml makes them,
+// and dashboard, alerts, recording rules and access log have data. e2e/observe has those of envoy.yaml, and all
+// files have its stats_config (deploy/deploy_test.go).
+func TestMonitoringWithoutLabels(t *testing.T) {
+	t.Parallel()
+	for file, without := range map[string]*regexp.Regexp{"redis.yaml": nil, "embedded.yaml": promtest.OfRedis} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			e := start(t, file, func(c *envoyconf.Config) {
+				c.SetPlugin(promtest.Alone)
+				if without == nil {
+					c.SetPlugin(promtest.Everything)
+					c.SetRedis(server.Addr)
+				}
+				c.Delete("stats_config")
+			})
+			p := promtest.Start(t, strings.TrimPrefix(e.Admin, "http://"))
+			p.ExpectData(func() { _, _, _ = send(http.MethodGet, e.URL+"/api", "") }, without)
+			promtest.ExpectLog(t, e.Log)
+			p.ExpectLabels("per_key", "an_hour") // the name of a metric has no "-"
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 )
 
 // Where the shipped envoy.yaml has what Sluice is about.
@@ -75,6 +76,20 @@ func (c *Config) CopyListener(name string, port int, plugin string) {
 	c.Append(listeners, copied)
 	c.Set(listeners+"/"+name+"/address/socket_address/port_value", port)
 	c.Set(listeners+"/"+name+limiter+pluginText, plugin)
+}
+
+// SetListenerUpstream gives a listener that CopyListener has added an upstream and statistics of its own, both
+// of the listener's name.
+func (c *Config) SetListenerUpstream(name, addr string) {
+	copied, err := json.Marshal(c.Get(listeners + "/" + name))
+	c.keep(name, err)
+	own := strings.NewReplacer(`"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, name),
+		`"stat_prefix":"limited"`, fmt.Sprintf(`"stat_prefix":%q`, name))
+	c.Set(listeners+"/"+name, c.Fragment(own.Replace(string(copied))))
+	cluster, _ := c.Get(upstream).(map[string]any)
+	cluster["name"] = name
+	c.Append(clusters, cluster)
+	c.setAddress(clusters+"/"+name, addr)
 }
 
 // RemoveRedis makes the plugin count in its embedded store.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -27,12 +26,12 @@ const accessLog = `
         millis: "%%DURATION%%"
 `
 
-// shipped is a file of the repository.
+// shipped is a file of the repository, or Options.Text.
 func (e *Envoy) shipped(name string) *envoyconf.Config {
 	e.t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(e.t), name))
-	if err != nil {
-		e.t.Fatal(err)
+	text := []byte(e.opts.Text)
+	if name != "" {
+		text = testenv.File(e.t, name)
 	}
 	if plugin := []byte("/etc/envoy/sluice.wasm"); bytes.Contains(text, plugin) {
 		text = bytes.ReplaceAll(text, plugin, []byte(testenv.WasmPath(e.t)))
@@ -44,7 +43,7 @@ func (e *Envoy) shipped(name string) *envoyconf.Config {
 	return c
 }
 
-// another is the configuration of Options.File.
+// another is the configuration of Options.File or Options.Text.
 func (e *Envoy) another() *envoyconf.Config {
 	e.t.Helper()
 	c := e.shipped(e.opts.File)
@@ -68,7 +67,7 @@ func (e *Envoy) another() *envoyconf.Config {
 // config is the shipped configuration with the test's changes.
 func (e *Envoy) config() *envoyconf.Config {
 	e.t.Helper()
-	if e.opts.File != "" {
+	if e.opts.File != "" || e.opts.Text != "" {
 		return e.another()
 	}
 	c := e.shipped("envoy.yaml")

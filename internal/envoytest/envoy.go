@@ -39,6 +39,7 @@ type Options struct {
 	// File is another shipped file than envoy.yaml, below the repository's root. Then
 	// addresses, ports and the plugin's file are set, and nothing else but what Edit does.
 	File string
+	Text string   // such a file itself, in place of its name
 	Env  []string // added to Envoy's environment, "NAME=value"
 	// Edit makes further changes.
 	Edit func(*envoyconf.Config)

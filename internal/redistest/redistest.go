@@ -89,6 +89,15 @@ func (s *Server) await() {
 	s.Await(startLimit, func(ctx context.Context) error { return process.PingRedis(ctx, s.Addr) })
 }
 
+// Scripted is an error unless a client has called scripts of this server. Its own replication calls none.
+func (s *Server) Scripted() error {
+	stats, err := s.Client().Info(context.Background(), "commandstats").Result()
+	if err == nil && !strings.Contains(stats, "cmdstat_evalsha:") {
+		err = fmt.Errorf("no client has called a script of %s", s.Addr)
+	}
+	return err
+}
+
 // Client returns a client of this server that speaks RESP2, as the plugin
 // does. It is closed when the test ends.
 func (s *Server) Client() *redis.Client {

@@ -23,7 +23,7 @@ func TestHTTP3(t *testing.T) {
 	port := free.LocalAddr().(*net.UDPAddr).Port
 	testenv.OK(t, free.Close())
 	const slots = 10
-	rules := fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [], "settle": {"status": ["401"]},
+	rules := fmt.Sprintf(`{%s"rules": [{"name": "r", "key": [], "settle": {"expr": "response.headers['date'] == 'never'"},
 		"limits": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 1000, %s},
 			{"algorithm": "concurrency", "limit": %d}]}]}`, patient, long, slots)
 	s := start(t, `{"rules": [{"name": "none", "exempt": true}]}`, envoytest.Options{Edit: func(c *envoyconf.Config) {

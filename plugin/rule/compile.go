@@ -56,10 +56,10 @@ func Compile(cfg *config.Config, expressions Expressions) (*Set, error) {
 			r.Settle = &Settle{Settle: c.Settle}
 			if expr := c.Settle.Expr; expr != "" {
 				// It has the value of a bool, and none of anything else.
-				r.Settle.keeps = s.responseToken("{true: true, false: false}[" + expr + "\n]")
+				r.Settle.keeps = s.compileEnding("{true: true, false: false}[" + expr + "\n]")
 			}
 			if cost := c.Settle.Cost; cost != nil && amountText(&cost.Amount) != "" {
-				r.Settle.cost = s.responseToken(wrapped(amountText(&cost.Amount), config.NumberExpression))
+				r.Settle.cost = s.compileEnding(wrapped(amountText(&cost.Amount), config.NumberExpression))
 			}
 		}
 		out.key = s.compileKey(r, c.Key)

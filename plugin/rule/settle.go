@@ -2,6 +2,7 @@ package rule
 
 import (
 	"math"
+	"strings"
 
 	"github.com/sluiceproxy/sluice/plugin/config"
 	"github.com/sluiceproxy/sluice/plugin/text"
@@ -12,9 +13,20 @@ import (
 // takes the rest when the stream has ended, and weighs it all.
 type Settle struct {
 	*config.Settle
-	keeps *uint32 // the token of Expr; nil for none
-	cost  *uint32 // the token of the expression that is the true cost; nil for none
+	keeps ending // Expr
+	cost  ending // the expression that is the true cost
 }
+
+// ending is an expression that a response's end gives its value.
+type ending struct {
+	token *uint32 // nil for none
+	// early: it reads headers, which are gone when a response over HTTP/3 has ended: no filter is shown its log. So its
+	// value is taken when they pass, too.
+	early bool
+}
+
+// reads reports whether the expression has its last value now.
+func (e ending) reads(resp Response) bool { return e.token != nil && (!e.early || resp.Status() != 0) }
 
 // Response is Settle's view of a response, a thin layer over the host. Its results need be
 // valid only until the next call.
@@ -35,8 +47,9 @@ type Response interface {
 // response that never came.
 type Heard struct {
 	responded bool
-	kept      bool  // the status keeps the charge
-	value     int64 // of the header that is the true cost; Missing for none
+	kept      bool  // the status keeps the charge, or the expression in its place
+	isMissing bool  // that expression has no value
+	cost      int64 // the true cost; Missing for none
 }
 
 // Worth is the true cost of a request, known once its response is.
@@ -50,16 +63,16 @@ type Worth struct {
 // Missing is a value that a response does not have.
 const Missing = -1
 
-// responseToken compiles a text that is evaluated on a response. Its value is not cached.
-func (s *Set) responseToken(text string) *uint32 {
+// compileEnding compiles a text that is evaluated on a response. Its value is not cached.
+func (s *Set) compileEnding(text string) ending {
 	column := s.textColumn(text)
 	token := s.expressions[column].token
-	return &token
+	return ending{&token, strings.Contains(text, "headers")}
 }
 
 // AtHeaders takes what response headers say.
 func (s *Settle) AtHeaders(resp Response) Heard {
-	h := Heard{responded: true, value: Missing}
+	h := Heard{responded: true, kept: s.Status == nil, cost: Missing}
 	if s.Status != nil {
 		status := resp.Status()
 		for _, r := range s.Status {
@@ -67,10 +80,18 @@ func (s *Settle) AtHeaders(resp Response) Heard {
 		}
 		h.kept = h.kept && !resp.Unanswered()
 	}
+	if s.keeps.early {
+		h.keep(resp.Evaluate(*s.keeps.token))
+	}
 	if c := s.Cost; c != nil && c.Header != "" {
 		if value, ok := resp.Header(c.Header); ok {
-			h.value = parseAmount(trim(value), Missing, c.Max*c.Per)
+			if n := parseAmount(trim(value), Missing, c.Max*c.Per); n != Missing {
+				h.cost = min((n+c.Per-1)/c.Per, c.Max)
+			}
 		}
+	}
+	if s.cost.early {
+		h.cost = s.trueCost(resp.Evaluate(*s.cost.token))
 	}
 	return h
 }
@@ -81,34 +102,42 @@ func (s *Settle) Worth(h Heard, resp Response) Worth {
 	if !h.responded {
 		return Worth{Cost: Missing}
 	}
-	kept := h.kept || s.Status == nil
-	if s.keeps != nil {
-		value, ok := resp.Evaluate(*s.keeps)
-		if !ok || len(value) != 1 {
-			return s.missing(true)
-		}
-		kept = value[0] == 1
+	if s.keeps.reads(resp) {
+		h.keep(resp.Evaluate(*s.keeps.token))
 	}
 	switch {
-	case !kept:
+	case h.isMissing:
+		return s.missing(true)
+	case !h.kept:
 		return Worth{Cost: 0, All: true}
 	case s.Cost == nil:
 		return Worth{Cost: Missing}
-	case s.cost == nil && h.value == Missing:
-		return s.missing(false)
-	case s.cost == nil:
-		return Worth{Cost: min((h.value+s.Cost.Per-1)/s.Cost.Per, s.Cost.Max)}
+	case s.cost.reads(resp):
+		h.cost = s.trueCost(resp.Evaluate(*s.cost.token))
 	}
-	value, ok := resp.Evaluate(*s.cost)
+	if h.cost == Missing {
+		return s.missing(false)
+	}
+	return Worth{Cost: h.cost}
+}
+
+// keep takes the value of the expression in the status' place, a bool.
+func (h *Heard) keep(value []byte, ok bool) {
+	h.isMissing = !ok || len(value) != 1
+	h.kept = !h.isMissing && value[0] == 1
+}
+
+// trueCost is what the value of an expression is, as units; Missing if it is no number.
+func (s *Settle) trueCost(value []byte, ok bool) int64 {
 	f, isNumber := number(text.View(value))
 	if !ok || !isNumber {
-		return s.missing(false)
+		return Missing
 	}
 	f = math.Ceil(f / float64(s.Cost.Per))
 	if f >= float64(s.Cost.Max) {
-		return Worth{Cost: s.Cost.Max}
+		return s.Cost.Max
 	}
-	return Worth{Cost: int64(f)}
+	return int64(f)
 }
 
 // missing is the worth of an answer without a value. MissingCost settles the limits that take the rule's cost.

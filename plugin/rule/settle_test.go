@@ -47,6 +47,9 @@ const (
 	expr          = `"expr": "response.code == 401"`
 	exprText      = "{true: true, false: false}[response.code == 401\n]"
 	byHeader      = `"cost": {"header": "x-cost", "max": 100}`
+	byBoth        = `"expr": "response.headers['a'] == 'b'", "cost": {"expr": "response.headers['c']", "max": 100}`
+	keepsText     = "{true: true, false: false}[response.headers['a'] == 'b'\n]"
+	costText      = "double(response.headers['c']\n)"
 	perKilobyte   = `"cost": {"header": "x-cost", "per": 1024, "max": 100}`
 	byProperty    = `"cost": {"property": ["response", "total_size"], "per": 1024, "max": 100}`
 	sizeText      = "double(response.total_size\n)"
@@ -126,6 +129,33 @@ var worths = []struct {
 	{"both, no response", statusAndCost, nil, keeps},
 	{"both, no response, to release", statusAndCost + release, nil, keeps},
 	{"kept, without a cost, to release", statusAndCost + release, &reply{status: 401}, releases},
+}
+
+// TestWorthOverHTTP3: when a response over HTTP/3 has ended, its headers are gone. What read them had its value when
+// they passed; what reads anything else has it at the end.
+func TestWorthOverHTTP3(t *testing.T) {
+	t.Parallel()
+	kept, given := map[string]string{keepsText: "\x01", costText: double(7)}, map[string]string{keepsText: "\x00"}
+	for _, tc := range []struct {
+		name, settle     string
+		atHeaders, atEnd *reply
+		want             Worth
+	}{
+		{"kept by headers", byBoth, &reply{status: 200, values: kept}, &reply{}, costs(7)},
+		{"given back by headers", byBoth, &reply{status: 200, values: given}, &reply{}, gives},
+		{"headers without a value", byBoth + release, &reply{status: 200}, &reply{}, gives},
+		{
+			"headers that are there at the end", byBoth, &reply{status: 200, values: kept},
+			&reply{status: 200, values: given}, gives,
+		},
+		{
+			"metadata at the end", byTokens, &reply{status: 200},
+			&reply{values: map[string]string{tokensText: double(29)}}, costs(29),
+		},
+	} {
+		s := compile(t, `"settle": {`+tc.settle+`}`).Rules[0].Settle
+		testenv.Same(t, tc.name, s.Worth(s.AtHeaders(tc.atHeaders), tc.atEnd), tc.want)
+	}
 }
 
 func TestWorth(t *testing.T) {

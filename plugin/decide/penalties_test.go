@@ -93,25 +93,21 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 func (w *world) rejectedBy(rejected ...bool) (told int64, deferred bool) {
 	w.asks(nil)
 	for i, rejected := range rejected {
-		d := algo.Decision{Remaining: 1}
-		if rejected {
-			d = algo.Decision{RetryAfterMicros: 1}
-		}
-		words := w.says(algo.Ruling{}, d)
-		if i > 0 {
-			continue
-		}
-		var strikes string
-		strikes, deferred = strings.CutSuffix(string(words[len(words)-1]), "-")
-		for group := range strings.FieldsSeq(strikes) {
-			_, count, _ := strings.Cut(group, ":")
-			n, _ := strconv.ParseInt(count, 10, 64)
-			told += n
+		if strikes := w.told(algo.Ruling{Allowed: !rejected}); i == 0 {
+			strikes, deferred = strings.CutSuffix(strikes, "-")
+			told = sumOf(strings.Fields(strikes))
 		}
 	}
-	for len(w.flying) > 0 { // what was given back
-		w.flying, w.replies = w.flying[1:], append(w.replies, ":0\r\n"...)
-	}
-	w.hear()
+	w.answer() // what was given back
 	return told, deferred
+}
+
+// sumOf is how many rejections there are in groups of an age and a count: age:count.
+func sumOf(groups []string) (sum int64) {
+	for _, group := range groups {
+		_, count, _ := strings.Cut(group, ":")
+		n, _ := strconv.ParseInt(count, 10, 64)
+		sum += n
+	}
+	return sum
 }

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -67,14 +66,8 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	}
 	w.pass(60_000)
 	w.asks(nil)
-	sum := int64(0)
 	strikes := strings.Fields(w.told(algo.Ruling{}))
-	for _, group := range strikes {
-		_, count, _ := strings.Cut(group, ":")
-		n, _ := strconv.ParseInt(count, 10, 64)
-		sum += n
-	}
-	if len(strikes) != maxStrikeGroups || sum != rejections {
+	if sum := sumOf(strikes); len(strikes) != maxStrikeGroups || sum != rejections {
 		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxStrikeGroups, rejections)
 	}
 }

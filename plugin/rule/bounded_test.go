@@ -57,13 +57,9 @@ func TestWorstCases(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			cfg, err := config.Parse([]byte(c.Config()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			set, err := Compile(cfg, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			var m Matcher
 			req := &request{headers: c.Headers}
 			fastest := time.Hour
@@ -84,8 +80,6 @@ func computed(t *testing.T) time.Duration {
 	t.Helper()
 	const thisThread = 1 // https://man7.org/linux/man-pages/man2/getrusage.2.html
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(thisThread, &usage); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Getrusage(thisThread, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

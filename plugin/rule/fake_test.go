@@ -2,20 +2,34 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// request is a Request of headers in order, and of attributes named by their path with dots, or
-// by the wrapped text of an expression. Reading it allocates nothing, unless it counts what is read.
+// request is a Request of headers in order, and of attributes. Reading it allocates nothing, unless it
+// counts what is read.
 type request struct {
 	headers    [][2]string
-	attributes map[string][]byte
+	attributes attributes
 	reads      map[string]int // nil: they are not counted
+}
+
+// attributes have names with dots, or the wrapped text of an expression.
+type attributes map[string][]byte
+
+func (a attributes) Evaluate(token uint32) ([]byte, bool) {
+	for text, value := range a {
+		if tokenOf(text) == token {
+			return value, true
+		}
+	}
+	return nil, false
 }
 
 func (r *request) count(name string) {
@@ -55,13 +69,10 @@ func (r *request) Property(path []string) ([]byte, bool) {
 }
 
 func (r *request) Evaluate(token uint32) ([]byte, bool) {
-	for text, value := range r.attributes {
-		if tokenOf(text) == token {
-			r.count(text)
-			return value, true
-		}
+	if r.reads != nil {
+		r.count(fmt.Sprint(token))
 	}
-	return nil, false
+	return r.attributes.Evaluate(token)
 }
 
 func tokenOf(text string) uint32 { return crc32.ChecksumIEEE([]byte(text)) }
@@ -82,7 +93,7 @@ func (e *fakeExpressions) Create(text string) (uint32, error) {
 func get(target string, more ...string) *request {
 	r := &request{
 		headers:    [][2]string{{":method", "GET"}, {":path", target}, {":authority", "api.example.com"}},
-		attributes: map[string][]byte{},
+		attributes: attributes{},
 	}
 	for pair := range slices.Chunk(more, 2) {
 		name, value := pair[0], pair[1]
@@ -113,9 +124,7 @@ func parse(t testing.TB, rules ...string) *config.Config {
 		all = append(all, "{"+fields+"}")
 	}
 	cfg, err := config.Parse([]byte(`{"rules": [` + strings.Join(all, ", ") + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return cfg
 }
 
@@ -124,9 +133,7 @@ const tenASecond = `"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"
 func compile(t testing.TB, rules ...string) *Set {
 	t.Helper()
 	set, err := Compile(parse(t, rules...), &fakeExpressions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return set
 }
 

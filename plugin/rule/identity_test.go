@@ -20,9 +20,7 @@ func tagOf(t testing.TB, name string, key ...config.Component) string {
 	cfg := parse(t, "")
 	cfg.Rules[0].Name, cfg.Rules[0].Key = name, key
 	set, err := Compile(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	list := tags(set, get("/"))
 	testenv.Same(t, "rules that apply", len(list), 1)
 	return list[0]
@@ -101,9 +99,7 @@ func TestDigestsAreKept(t *testing.T) {
 	}
 	for name, cfg := range map[string]*config.Config{"plain": plain, "keyed": keyed, "both": both} {
 		set, err := Compile(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var m Matcher
 		for i := range 20 * maxDigested {
 			value := strings.Repeat("x", i%300) + strconv.Itoa(i%(2*maxDigested)*(1+i%3))

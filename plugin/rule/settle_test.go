@@ -8,26 +8,17 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// reply is a Response. values are by the text that is evaluated.
+// reply is a Response.
 type reply struct {
+	attributes
 	status     int64
 	unanswered bool
 	header     string // "": there is none
-	values     map[string]string
 }
 
 func (r *reply) Header(string) (string, bool) { return r.header, r.header != "" }
 func (r *reply) Status() int64                { return r.status }
 func (r *reply) Unanswered() bool             { return r.unanswered }
-
-func (r *reply) Evaluate(token uint32) ([]byte, bool) {
-	for text, value := range r.values {
-		if tokenOf(text) == token {
-			return []byte(value), true
-		}
-	}
-	return nil, false
-}
 
 var (
 	keeps    = Worth{Cost: Missing}
@@ -39,7 +30,7 @@ func costs(n int64) Worth { return Worth{Cost: n} }
 
 // measured is a response of which one text evaluates to a number.
 func measured(text string, f float64) *reply {
-	return &reply{status: 200, values: map[string]string{text: double(f)}}
+	return &reply{status: 200, attributes: attributes{text: []byte(double(f))}}
 }
 
 const (
@@ -79,11 +70,11 @@ var worths = []struct {
 	{"no response, to release", byStatus + release, nil, keeps},
 	{"the status is there, to release", byStatus + release, &reply{status: 401}, keeps},
 
-	{"an expression that holds", expr, &reply{values: map[string]string{exprText: "\x01"}}, keeps},
-	{"one that does not", expr, &reply{values: map[string]string{exprText: "\x00"}}, gives},
+	{"an expression that holds", expr, &reply{attributes: attributes{exprText: []byte("\x01")}}, keeps},
+	{"one that does not", expr, &reply{attributes: attributes{exprText: []byte("\x00")}}, gives},
 	{"one without a value", expr, &reply{}, keeps},
 	{"one without a value, to release", expr + release, &reply{}, gives},
-	{"no bool", expr, &reply{values: map[string]string{exprText: double(1)}}, keeps},
+	{"no bool", expr, &reply{attributes: attributes{exprText: []byte(double(1))}}, keeps},
 	{"an expression, no response", expr, nil, keeps},
 	{"an expression, no response, to release", expr + release, nil, keeps},
 

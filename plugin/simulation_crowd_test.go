@@ -74,28 +74,19 @@ func (v *simulation) stillWaits(requests []*simRequest) bool {
 // checkCrowd fails if more of a crowd were admitted than there was: by Redis, and by the failure mode.
 func (v *simulation) checkCrowd(crowd []*simRequest) {
 	for _, rule := range v.config.Rules {
-		if rule.Total == 0 {
-			continue
-		}
-		key, undecided := "", int64(0)
+		key, undecided := rule.Name+"|"+rule.identity(crowd[0]), int64(0)
 		for _, r := range crowd {
-			if !r.applies(rule) {
+			lent, cost := r.admitted && !r.certain && r.applies(rule) && rule.charges(r), rule.costOf(r)
+			if !lent || cost == 0 {
 				continue
 			}
-			key = rule.Name + "|" + rule.identity(r)
-			undecidedly := r.admitted && !r.certain
-			if !undecidedly || !rule.charges(r) {
-				continue
-			}
-			cost := rule.costOf(r)
 			undecided += cost
-			isOver := rule.Name == "classes" && r.usedBefore+cost > rule.roomOf(r)+v.flowsBack(rule)
-			if isOver && cost > 0 {
+			if rule.Name == "classes" && r.usedBefore+cost > rule.roomOf(r)+v.flowsBack(rule) {
 				v.fail("request %d of plan %s, cost %d: the failure mode has admitted it, after %d", r.id, r.plan, cost,
 					r.usedBefore)
 			}
 		}
-		if most := rule.Total + v.flowsBack(rule); v.admitted[key]+undecided > most {
+		if most := rule.Total + v.flowsBack(rule); rule.Total > 0 && v.admitted[key]+undecided > most {
 			v.fail("%s: of a crowd of %d the failure mode has admitted %d, after %d, the limit is %d", key, len(crowd),
 				undecided, v.admitted[key], most)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A simulation is a configuration and a list of operations, both text. A run that failed is kept as such
@@ -87,16 +89,7 @@ func (v *simulation) onLive(w words, f func(r *simRequest)) {
 // replay runs the operations of a run that was kept.
 func replay(t *testing.T, c *simConfig, ops []string) *simulation {
 	v := newSimulationOf(t, c)
-	v.guarded(func() {
-		for v.steps = range ops {
-			if v.perform(ops[v.steps]); v.failed != "" {
-				return
-			}
-			v.checkStep()
-		}
-		v.drain()
-		v.checkEnd()
-	})
+	v.play(len(ops), func() { v.perform(ops[v.steps]) })
 	return v
 }
 
@@ -127,14 +120,10 @@ var firstWords = regexp.MustCompile(`: [0-9]*[^0-9\n]*`)
 // keep writes a run that has failed into a file: what it was, its configuration, its operations.
 func (v *simulation) keep(file string) {
 	config, err := json.Marshal(v.config)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	testenv.OK(v.t, err)
 	ops := shorten(v.t, v.config, v.ops, checkOf(v.failed))
 	lines := append([]string{"# " + strings.SplitN(v.failed, "\n", 2)[0], string(config)}, ops...)
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		v.t.Fatal(err)
-	}
+	testenv.OK(v.t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 }
 
 // readKept reads such a file.

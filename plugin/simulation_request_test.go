@@ -225,11 +225,7 @@ func (v *simulation) settlementsLost(w *worker) (lost int64) {
 
 // redirect has Envoy follow a redirection that the upstream has answered with.
 func (v *simulation) redirect(r *simRequest) {
-	isDecided := slices.ContainsFunc(v.config.Rules, func(rule *simRule) bool {
-		unlimited := rule.Name == "tiers" && r.plan == "ours"
-		return r.applies(rule) && !unlimited
-	})
-	if !isDecided || !r.isAtUpstream() {
+	if r.outcome == "none" || !r.isAtUpstream() { // what no rule has decided is decided again
 		return
 	}
 	v.logf("redirect %d", r.id)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 	"github.com/sluiceproxy/sluice/plugin/config"
@@ -153,9 +154,7 @@ func (v *simulation) install(text string) {
 		v.t.Fatalf("seed %d: %s: %v", v.seed, text, err)
 	}
 	rules, err := rule.Compile(cfg, simExpressions{})
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	testenv.OK(v.t, err)
 	v.redis.Know(rules)
 	old := v.current
 	v.current = nil
@@ -262,30 +261,30 @@ func (v *simulation) anyConn() int {
 
 // run makes so many steps, and lets all end.
 func (v *simulation) run(steps int) {
-	v.guarded(func() {
-		for v.steps = range steps {
+	v.play(steps+1, func() {
+		if v.steps < steps {
 			v.step()
-			v.checkStep()
-			if v.failed != "" {
-				return
-			}
-		}
-		if v.random.IntN(2) == 0 { // a configuration ends with all that it has
+		} else if v.random.IntN(2) == 0 { // a configuration ends with all that it has
 			v.do("reload")
 		}
-		v.drain()
-		v.checkEnd()
 	})
 }
 
-// guarded notes an assertion of the plugin's that does not hold.
-func (v *simulation) guarded(f func()) {
+// play makes so many steps, lets all end, and notes an assertion of the plugin's that does not hold.
+func (v *simulation) play(steps int, step func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			v.fail("%v\n%s", r, debug.Stack())
 		}
 	}()
-	f()
+	for v.steps = range steps {
+		step()
+		if v.checkStep(); v.failed != "" {
+			return
+		}
+	}
+	v.drain()
+	v.checkEnd()
 }
 
 // simLog is the history, line by line, if it is kept.

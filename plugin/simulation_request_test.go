@@ -197,16 +197,20 @@ func (v *simulation) end(r *simRequest) {
 	if r.left && !slices.Contains(v.current, r.instance) {
 		v.untold++
 	}
-	before := v.settlementsLost(r.instance.worker)
+	w := r.instance.worker
+	before := v.settlementsLost(w)
 	r.End()
-	dropped, settling := v.settlementsLost(r.instance.worker) > before, int64(0)
-	for _, o := range v.recent {
-		if o.instance.worker == r.instance.worker && v.clock.now.Sub(o.ended) < lossTime {
-			settling += int64(len(v.config.Rules)) // at most
+	dropped := v.settlementsLost(w) > before
+	if dropped {
+		recent := 0 // requests whose settlements may be under way
+		for _, o := range v.recent {
+			if o.instance.worker == w && v.clock.now.Sub(o.ended) < lossTime {
+				recent++
+			}
 		}
-	}
-	if dropped && settling < v.config.Pending {
-		v.fail("the settlement of request %d is dropped, though max_pending leaves room for it", r.id)
+		if int64(recent*len(v.config.Rules)) < v.config.Pending {
+			v.fail("the settlement of request %d is dropped, though max_pending leaves room for it", r.id)
+		}
 	}
 	if loses := r.left || dropped; loses && v.config.Pending < maxLive {
 		r.lossy = true // max_pending bounds the settlements that are under way, too; of one that left it comes later

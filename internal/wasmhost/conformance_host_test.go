@@ -1,7 +1,6 @@
 package wasmhost
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -54,13 +53,6 @@ func echo(c *Conn, message []byte) {
 	case "bye":
 		c.near.(*grpcStream).Post(func() { c.Close(GRPCUnknown) })
 	}
-}
-
-func (c *conformanceHost) lines() (lines []string) {
-	for _, line := range c.Logs {
-		lines = append(lines, strings.TrimRight(line.Text, " "))
-	}
-	return lines
 }
 
 func (c *conformanceHost) run(x exchange) {

@@ -76,13 +76,13 @@ func TestConformance(t *testing.T) {
 			envoy.run(x)
 		}
 		testenv.Wait(t, patience, func() error {
-			if got, want := len(envoy.lines()), len(host.lines()); got < want {
+			if got, want := len(envoy.lines()), len(logged(host.Host)); got < want {
 				return fmt.Errorf("Envoy's guest has logged %d lines of %d:\n%s", got, want, envoy.process.Log())
 			}
 			return nil
 		})
 	}
-	seen, want := bySpeaker(host.lines()), bySpeaker(envoy.lines())
+	seen, want := bySpeaker(logged(host.Host)), bySpeaker(envoy.lines())
 	for who := range want {
 		if !slices.Equal(want[who], seen[who]) {
 			t.Errorf("%s:\nEnvoy\n%s\n\nHost\n%s", who, strings.Join(want[who], "\n"), strings.Join(seen[who], "\n"))

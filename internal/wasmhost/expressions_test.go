@@ -68,7 +68,7 @@ func TestExpressionConformance(t *testing.T) {
 		},
 	}, script)
 	p.NewStream().RequestHeaders(Request("GET", "/eval?q=a", headers...), true)
-	seen := results(strings.Split(logged(h), "\n"))
+	seen := results(logged(h))
 	if len(seen) != len(expressions) {
 		t.Fatalf("%d results in the Host, want %d", len(seen), len(expressions))
 	}

@@ -69,21 +69,20 @@ func tell(p *Plugin, path string) *Stream {
 	return s
 }
 
-// logged takes what the guest has logged since the last call, without indentation.
-func logged(h *Host) string {
-	var b strings.Builder
+// logged is what the guest has logged since a test has emptied the log.
+func logged(h *Host) (lines []string) {
 	for _, line := range h.Logs {
-		b.WriteString("\n" + strings.TrimSpace(line.Text))
+		lines = append(lines, strings.TrimRight(line.Text, " "))
 	}
-	h.Logs = nil
-	return b.String()
+	return lines
 }
 
 var indentation = regexp.MustCompile(`\n\s+`)
 
-func expectLog(t *testing.T, h *Host, want string) {
+// expectLog takes what the guest has logged. How lines are indented is no matter.
+func expectLog(t *testing.T, h *Host, log string) {
 	t.Helper()
-	if got := logged(h); strings.TrimSpace(got) != indentation.ReplaceAllString(strings.TrimSpace(want), "\n") {
-		t.Errorf("the guest logged%s\nwant%s", got, want)
-	}
+	got, want := strings.TrimSpace(strings.Join(logged(h), "\n")), strings.TrimSpace(log)
+	h.Logs = nil
+	testenv.Same(t, "the guest's log", indentation.ReplaceAllString(got, "\n"), indentation.ReplaceAllString(want, "\n"))
 }

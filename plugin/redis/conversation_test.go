@@ -33,8 +33,9 @@ import (
 //	refund a at=7   gives back what was charged at 7; settle, release and renew likewise
 //	close           the stream ends; fault: what the next calls of the Host do
 //	pass 50ms       time with ticks; stall: time without; tick; pause: until the breaker's probe
-//	trip 5          so many requests get an error
-//	busy 1s         a request is decided every 10 ms
+//	trip 5          so many requests get an error;  busy 1s  one is decided every 10 ms
+//	look, crowded   how things stand, and what else a worker asks the Conn for
+//	turns           it is this worker's turn to ask for the stats;  outbox  sends what waits in it
 //
 // "3 * ask a; allow" does both three times. Of commands, those that are sent by source are in capitals.
 func TestConversations(t *testing.T) {
@@ -103,11 +104,8 @@ func counted(list []string, separator string) (short []string) {
 			}
 		}
 		one := strings.Join(list[i:i+length], separator)
-		switch {
-		case times > 1 && length > 1:
+		if times > 1 {
 			one = fmt.Sprintf("(%s) x%d", one, times)
-		case times > 1:
-			one += fmt.Sprint(" x", times)
 		}
 		short, i = append(short, one), i+length*times
 	}
@@ -117,12 +115,12 @@ func counted(list []string, separator string) (short []string) {
 // standing says how things stand.
 func (r *rig) standing() string {
 	var open []int
-	var waiting []string
 	for _, p := range []peer{r.peer, r.beside} {
 		if p.open {
 			open = append(open, p.id)
 		}
 	}
+	var waiting []string
 	for _, w := range r.clients {
 		for i, tag := range w.tags {
 			if !over(w.heard[i]) {
@@ -282,32 +280,15 @@ func (r *rig) step(step string) {
 		}
 	case "outbox":
 		r.conn.SendOutbox(r.now)
-	default:
-		r.look(name, rest)
-	}
-}
-
-// look tells what a worker asks the Conn for.
-func (r *rig) look(what, with string) {
-	switch what {
-	case "failures":
-		r.tell("%d in a row", r.conn.link.health.breaker.row)
-	case "listening":
-		r.tell("listens for %v", inMicros(r.conn.ListeningMicros(r.now)))
 	case "crowded":
-		r.tell("%v", r.conn.Crowded(r.number(with), r.now))
-	case "next":
-		r.tell("%v", inMicros(r.conn.NextTickMicros(r.now)))
-	case "time":
-		at, known := r.conn.RedisMicros(r.now)
-		r.tell("%d, %v", at, known)
-	case "asked":
+		r.tell("%v", r.conn.Crowded(r.number(rest), r.now))
+	case "look":
 		sent, answered := r.conn.Asked()
-		r.tell("%d sent, %d answered", sent, answered)
-	case "idle":
-		r.tell("%v", r.conn.Idle())
+		at, _ := r.conn.RedisMicros(r.now)
+		r.tell("%s, %d of %d answered, idle %v, Redis at %d, listened %v", r.standing(), answered, sent, r.conn.Idle(), at,
+			inMicros(r.conn.ListeningMicros(r.now)))
 	default:
-		r.t.Fatalf("no step %q", what)
+		r.t.Fatalf("no step %q", step)
 	}
 }
 
@@ -352,24 +333,20 @@ var namedReplies = map[string]string{
 	"slots":    "*7\r\n:77\r\n:9\r\n:1000\r\n:0\r\n:0\r\n:3\r\n:0\r\n",
 	"override": "*4\r\n:7\r\n:-6\r\n:5000\r\n$2\r\nx2\r\n",
 	"terms":    "*6\r\n:8\r\n:7\r\n:5\r\n:0\r\n:4\r\n:0\r\n",
+	"server":   bulk("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"),
+	"primary":  bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"),
+	"replica":  bulk("# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n"),
+	"memory":   bulk("# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\nmaxmemory_policy:allkeys-lru\r\n"),
+	"stats":    bulk("# Stats\r\nexpired_keys:5\r\nevicted_keys:7\r\n"),
+	"keyspace": bulk("# Keyspace\r\ndb0:keys=12,expires=11,avg_ttl=0\r\ndb10:keys=99,expires=0,avg_ttl=0\r\n"),
 }
 
-// infos are sections of INFO, which have names, too.
-var infos = map[string]string{
-	"server":  "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n",
-	"primary": "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
-	"replica": "# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n",
-	"memory": "# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\n" +
-		"maxmemory_policy:allkeys-lru\r\n",
-	"stats": "# Stats\r\nexpired_keys:5\r\nevicted_keys:7\r\n",
-	"keyspace": "# Keyspace\r\ndb0:keys=12,expires=11,avg_ttl=0,subexpiry=0\r\n" +
-		"db10:keys=99,expires=0,avg_ttl=0\r\n",
-}
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 // text is a reply on the wire.
 func (r *rig) text(p *peer, reply string) string {
 	name, rest, _ := strings.Cut(reply, " ")
-	info, quoted := infos[name], rest
+	text, err := strconv.Unquote(strings.TrimPrefix(reply, "bulk "))
 	switch {
 	case name == "good" && len(p.commands) > 0:
 		return r.good(p.commands[0])
@@ -381,21 +358,14 @@ func (r *rig) text(p *peer, reply string) string {
 		return decision(r.replies, name == "allow")
 	case namedReplies[reply] != "":
 		return namedReplies[reply]
-	case info != "":
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+	case name == "bulk" && err == nil:
+		return bulk(text)
+	case err == nil:
+		return text
 	case reply[0] == '*': // an array of numbers
 		return strings.ReplaceAll(reply, " ", "\r\n:") + "\r\n"
-	case reply[0] == '"':
-		quoted = reply
-	case name != "bulk":
-		return reply + "\r\n"
 	}
-	text, err := strconv.Unquote(quoted)
-	testenv.OK(r.t, err)
-	if name == "bulk" {
-		text = fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
-	}
-	return text
+	return reply + "\r\n"
 }
 
 // good is what a Redis that is well replies to a command. It decides as the identity says: errors for those

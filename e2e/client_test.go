@@ -39,7 +39,7 @@ func newClient() *http.Client {
 
 var shared = newClient()
 
-// get requests a URL with headers written as "name: value"; ":method" and ":body" set
+// get requests a URL with headers written as "name: value"; ":method", ":path" and ":body" set
 // these, and a repeated name adds a value.
 func get(t testing.TB, url string, headers ...string) reply {
 	t.Helper()
@@ -49,25 +49,9 @@ func get(t testing.TB, url string, headers ...string) reply {
 }
 
 func send(ctx context.Context, client *http.Client, url string, headers ...string) (reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := newRequest(ctx, url, headers...)
 	if err != nil {
 		return reply{}, err
-	}
-	req.Header["User-Agent"] = nil // in place of Go's
-	for _, h := range headers {
-		name, value, ok := strings.Cut(h, ": ")
-		switch {
-		case !ok:
-			return reply{}, fmt.Errorf("header %q: want \"name: value\"", h)
-		case name == ":method":
-			req.Method = value
-		case name == ":body":
-			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(value)), int64(len(value))
-		case strings.EqualFold(name, "host"):
-			req.Host = value
-		default:
-			req.Header.Add(name, value)
-		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -76,6 +60,32 @@ func send(ctx context.Context, client *http.Client, url string, headers ...strin
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}, err
+}
+
+func newRequest(ctx context.Context, url string, headers ...string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header["User-Agent"] = nil // in place of Go's
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ": ")
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("header %q: want \"name: value\"", h)
+		case name == ":method":
+			req.Method = value
+		case name == ":path":
+			req.URL.Opaque = value
+		case name == ":body":
+			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(value)), int64(len(value))
+		case strings.EqualFold(name, "host"):
+			req.Host = value
+		default:
+			req.Header.Add(name, value)
+		}
+	}
+	return req, nil
 }
 
 // tally counts answers by status; key 0 is for requests without an answer.

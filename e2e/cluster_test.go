@@ -38,18 +38,12 @@ func startUsers(t *testing.T, s *setting) *load {
 	})
 }
 
-// onCluster starts an Envoy that reaches a cluster through redis_proxy.
-func onCluster(t *testing.T, cluster *redistest.Cluster, plugin string) *setting {
-	t.Helper()
-	return start(t, plugin, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
-}
-
 // TestClusterReshard: slots move while requests come. All are answered, and no
 // user gets more than the limit, wherever its keys are.
 func TestClusterReshard(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	s := onCluster(t, cluster, clusterRules)
+	s := start(t, clusterRules, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
 	clients := startUsers(t, s)
 	clients.await(10, http.StatusTooManyRequests)
 	for to := range 2 {
@@ -111,7 +105,7 @@ func TestClusterFailover(t *testing.T) {
 			return errors.Join(flushed, err, atLeast(int(acknowledged), 1, "replicas have the primary's writes"))
 		})
 	}
-	s := onCluster(t, cluster, clusterRules)
+	s := start(t, clusterRules, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
 	clients := startUsers(t, s)
 	clients.await(10, http.StatusTooManyRequests)
 	cluster.Nodes[0].Kill()

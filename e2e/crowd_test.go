@@ -45,6 +45,27 @@ func inOneGo(t *testing.T, s *setting, addr string, connections int, user func(c
 	awaitSettled(t, s, before+connections*streams)
 }
 
+// Frames of HTTP/2, see RFC 9113, section 6.
+const (
+	headersFrame, settingsFrame, windowFrame = 1, 4, 8
+
+	endStreamAndHeaders = 0x1 | 0x4
+	http2Preface        = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+)
+
+// appendFrame appends a frame of HTTP/2.
+func appendFrame(dst []byte, kind, flags byte, stream int, payload string) []byte {
+	n := len(payload)
+	dst = append(dst, byte(n>>16), byte(n>>8), byte(n), kind, flags)
+	dst = append(dst, byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
+	return append(dst, payload...)
+}
+
+// literal is a header field that HPACK does not index (RFC 7541, section 6.2.2).
+func literal(name, value string) string {
+	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
+}
+
 // requestsOf is how many requests Envoy has had.
 func requestsOf(s *setting) int {
 	const total = "http.limited.downstream_rq_total"

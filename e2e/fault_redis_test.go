@@ -97,7 +97,8 @@ func TestRedisFails(t *testing.T) {
 
 func TestRedisKilledBehindRedisProxy(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, outageTimeout, envoytest.Options{Route: envoytest.Proxy})
+	o := launchOutage(t, outageTimeout, envoytest.Options{Route: envoytest.Proxy})
+	o.settle()
 	o.redis.Kill()
 	o.expectModes()
 	o.reload()
@@ -110,7 +111,8 @@ func TestRedisKilledBehindRedisProxy(t *testing.T) {
 // TestScriptsFlushed: NOSCRIPT is answered with EVAL, and no mode applies.
 func TestScriptsFlushed(t *testing.T) {
 	t.Parallel()
-	o := startOutage(t, patience, envoytest.Options{})
+	o := launchOutage(t, patience, envoytest.Options{})
+	o.settle()
 	for range 20 {
 		testenv.OK(t, o.client.ScriptFlush(ctx).Err())
 		o.await(5)

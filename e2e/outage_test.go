@@ -63,14 +63,6 @@ func (o *outage) plugins() (plugin string, beside map[string]string) {
 	return o.plugin("allow"), map[string]string{"deny": o.plugin("deny"), "local": o.plugin("local")}
 }
 
-// startOutage brings everything up, healthy and under load.
-func startOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *outage {
-	t.Helper()
-	o := launchOutage(t, timeout, opts)
-	o.settle()
-	return o
-}
-
 // settle returns when Redis decides, before it is to fail.
 func (o *outage) settle() {
 	o.t.Helper()
@@ -78,7 +70,7 @@ func (o *outage) settle() {
 	o.expectDecided()
 }
 
-// launchOutage does not wait for Redis.
+// launchOutage brings everything up, under load, and does not wait for Redis.
 func launchOutage(t testing.TB, timeout time.Duration, opts envoytest.Options) *outage {
 	t.Helper()
 	o := &outage{t: t, timeout: timeout, loads: map[string]*load{}}
@@ -189,18 +181,7 @@ func (o *outage) finish() {
 	for _, l := range o.loads {
 		l.stop()
 	}
-	// The plugin tells Envoy of each request once, whatever failed and was reloaded.
-	const completed = "http.limited.downstream_rq_completed"
-	testenv.Wait(o.t, patience, func() error {
-		var told int64
-		for _, n := range o.Stats("wasmcustom.sluice.outcome.") {
-			told += n
-		}
-		if all := o.Stats(completed)[completed]; told != all {
-			return fmt.Errorf("%d requests were counted, want %d", told, all)
-		}
-		return nil
-	})
+	awaitSettled(o.t, o.setting, o.requests()) // whatever failed and was reloaded
 	for mode, l := range o.loads {
 		answers := maps.Clone(l.answers)
 		for _, status := range modes[mode] {

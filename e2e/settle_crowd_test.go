@@ -15,12 +15,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// loggedIn is how the recipe's application answers a right password.
-func loggedIn(w http.ResponseWriter) {
-	w.Header().Set("location", "/")
-	w.WriteHeader(http.StatusFound)
-}
-
 // refusals are how applications answer a wrong one.
 var refusals = map[string]func(w http.ResponseWriter){
 	"401":            func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) },
@@ -29,14 +23,6 @@ var refusals = map[string]func(w http.ResponseWriter){
 		w.Header().Set("location", "/login?error")
 		w.WriteHeader(http.StatusFound)
 	},
-}
-
-// logIn sends a password, and returns the status.
-func logIn(t *testing.T, client *http.Client, url, password string) int {
-	t.Helper()
-	r, err := send(ctx, client, url+"/login", ":method: POST", ":body: "+password)
-	testenv.SameError(t, "a login", err, nil)
-	return r.status
 }
 
 // cookbookFailedLogins: of 200 parallel guesses at most 5 are with the application at once, and never more
@@ -60,14 +46,17 @@ var cookbookFailedLogins = plain{
 			time.Sleep(time.Duration(20+rand.IntN(30)) * time.Millisecond) // what checking a password takes
 			if string(body) == "right" {
 				app.right.Add(1)
-				loggedIn(w)
+				http.Redirect(w, r, "/", http.StatusFound)
 				return
 			}
 			app.failed.Add(1)
 			refusals[s.variant](w)
 		}))
+		logIn := func(password string) int {
+			return get(t, s.URL+"/login", ":method: POST", ":body: "+password).status
+		}
 		for range 20 { // one after the other: none is refused
-			if status := logIn(t, shared, s.URL, "right"); status != http.StatusFound {
+			if status := logIn("right"); status != http.StatusFound {
 				t.Fatalf("a right password: status %d", status)
 			}
 			awaitNothing(t, s, "logins")
@@ -76,13 +65,11 @@ var cookbookFailedLogins = plain{
 		var refused atomic.Int64
 		for i := range guesses {
 			group.Go(func() {
-				client := newClient()
-				defer client.CloseIdleConnections()
 				password := "wrong"
 				if i%10 < rightOfTen {
 					password = "right"
 				}
-				if logIn(t, client, s.URL, password) == http.StatusTooManyRequests {
+				if logIn(password) == http.StatusTooManyRequests {
 					refused.Add(1)
 				}
 			})
@@ -97,17 +84,17 @@ var cookbookFailedLogins = plain{
 		}
 		testenv.Same(t, "answers", failed+right+refused.Load(), int64(guesses))
 		testenv.Wait(t, patience, func() error { // a rejection is remembered for 100 ms
-			logIn(t, shared, s.URL, "wrong")
+			logIn("wrong")
 			if failed := app.failed.Load(); failed < limit {
 				return fmt.Errorf("%d failed, want %d", failed, limit)
 			}
 			return nil
 		})
 		for range limit { // the limit is used up
-			logIn(t, shared, s.URL, "wrong")
+			logIn("wrong")
 		}
 		testenv.Same(t, "failed in the end", app.failed.Load(), int64(limit))
-		testenv.Same(t, "status of one more", logIn(t, shared, s.URL, "right"), http.StatusTooManyRequests)
+		testenv.Same(t, "status of one more", logIn("right"), http.StatusTooManyRequests)
 	},
 }
 
@@ -117,9 +104,9 @@ var cookbookLoginsBackstop = plain{
 	config: "recipe Failed logins",
 	stores: embedded,
 	play: func(t *testing.T, s *setting) {
-		s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { loggedIn(w) }))
+		s.upstream.Handle(http.RedirectHandler("/", http.StatusFound))
 		for range 80 {
-			logIn(t, shared, s.URL, "wrong")
+			get(t, s.URL+"/login", ":method: POST", ":body: wrong")
 		}
 		testenv.Same(t, "passwords tried", s.upstream.Count(), 60)
 	},

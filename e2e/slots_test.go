@@ -91,12 +91,8 @@ func http2() *http.Transport {
 func hold(t testing.TB, url string, headers ...string) (stop func()) {
 	t.Helper()
 	held, cancel := context.WithCancel(ctx)
-	req, err := http.NewRequestWithContext(held, http.MethodGet, url, nil)
+	req, err := newRequest(held, url, headers...)
 	testenv.OK(t, err)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Add(name, value)
-	}
 	client := &http.Client{Transport: &http.Transport{}}
 	resp, err := client.Do(req)
 	testenv.OK(t, err)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,31 +69,21 @@ func (y *yardstick) compare(t *testing.T, url string, headers [][2]string, most 
 func least(t *testing.T, e *setting, url string, headers [][2]string) time.Duration {
 	t.Helper()
 	const rounds, requests = 6, 10
-	client := &http.Client{Transport: &http.Transport{}}
+	client := newClient()
 	defer client.CloseIdleConnections()
+	var list []string
+	for _, h := range headers {
+		if name := strings.Replace(h[0], ":authority", "host", 1); name != ":scheme" {
+			list = append(list, name+": "+h[1])
+		}
+	}
 	least := time.Hour
 	for range rounds {
 		began := idle(t, e)
 		for range requests {
-			req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+			r, err := send(ctx, client, url, list...)
 			testenv.OK(t, err)
-			for _, h := range headers {
-				switch h[0] {
-				case ":method", ":scheme":
-				case ":authority":
-					req.Host = h[1]
-				case ":path":
-					req.URL.Opaque = h[1]
-				default:
-					req.Header.Set(h[0], h[1])
-				}
-			}
-			resp, err := client.Do(req)
-			testenv.OK(t, err)
-			_, err = io.Copy(io.Discard, resp.Body)
-			testenv.OK(t, err)
-			resp.Body.Close()
-			testenv.Same(t, url+": status", resp.StatusCode, http.StatusOK)
+			testenv.Same(t, url+": status", r.status, http.StatusOK)
 		}
 		least = min(least, (idle(t, e)-began)/requests)
 	}

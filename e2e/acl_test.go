@@ -29,15 +29,6 @@ func documentedACL(t testing.TB) (exact, short []string) {
 	return strings.Fields(string(m[1])), strings.Fields(string(m[2]))
 }
 
-// aclUser makes a Redis with the user "sluice", who has these rights, and another
-// with all of them.
-func aclUser(rights []string) []string {
-	return append([]string{
-		"--user", "default", "on", ">admin", "~*", "&*", "+@all",
-		"--user", "sluice", "on", ">" + password,
-	}, rights...)
-}
-
 // restricted is an Envoy whose Redis grants it some rights only, which can be
 // changed.
 type restricted struct {
@@ -49,9 +40,9 @@ type restricted struct {
 }
 
 // do runs a command with all rights.
-func (r *restricted) do(args ...any) {
+func (r *restricted) do(command string) {
 	r.t.Helper()
-	testenv.OK(r.t, r.admin.Do(ctx, args...).Err())
+	testenv.OK(r.t, r.admin.Do(ctx, words(command)...).Err())
 }
 
 // exercise makes the plugin send, on a new connection to a Redis that has no
@@ -59,8 +50,8 @@ func (r *restricted) do(args ...any) {
 // status. The last reply comes after those of refunds, for which no request waits.
 func (r *restricted) exercise() tally {
 	r.t.Helper()
-	r.do("SCRIPT", "FLUSH")
-	r.do("CLIENT", "KILL", "USER", "sluice")
+	r.do("SCRIPT FLUSH")
+	r.do("CLIENT KILL USER sluice")
 	got := tally{}
 	ask := func(n int, url string, headers ...string) {
 		for range n {
@@ -78,7 +69,7 @@ func (r *restricted) exercise() tally {
 	ask(2, r.URL+"/watched") // the second earns a block,
 	ask(1, r.URL+"/watched") // which rejects the third
 	r.users++
-	r.do("SET", fmt.Sprintf("rl:{watched|%d}:override", r.users), "block", "EX", 60)
+	r.do(fmt.Sprintf("SET rl:{watched|%d}:override block EX 60", r.users))
 	ask(1, r.URL+"/watched")
 	ask(1, r.URL+"/slots")
 	ask(8, r.URL+"/burst")
@@ -103,7 +94,7 @@ func (r *restricted) refused() (list []string) {
 // expectGranted wants everything to be decided, and nothing refused.
 func (r *restricted) expectGranted() {
 	r.t.Helper()
-	r.do("ACL", "LOG", "RESET")
+	r.do("ACL LOG RESET")
 	got := r.exercise()
 	// two by "full", one by its own limit; one by the smaller burst; three of "watched"
 	rejected := 3*len(algorithms) + 1 + 3
@@ -162,7 +153,7 @@ func TestDocumentedACL(t *testing.T) {
 			"failure": {"mode": "deny", "breaker": {"failures": 1000000, "max_open": "100ms"}}, "deny_cache": {"size": 0},
 				"rules": [` + rules + `]}`
 	}
-	server := redistest.Start(t, aclUser(exact)...)
+	server, _ := redistest.StartWithUser(t, documentedRights, password)
 	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{
 		Addr: server.Addr, Password: "admin",
 		DB: 3, Protocol: 2,
@@ -173,11 +164,7 @@ func TestDocumentedACL(t *testing.T) {
 	})
 	get(t, r.URL, "x-full: 1") // from now on it is full
 	for _, rights := range [][]string{short, documentedUser(t, "sluice"), exact} {
-		user := []any{"ACL", "SETUSER", "sluice", "reset", "on", ">" + password}
-		for _, right := range rights {
-			user = append(user, right)
-		}
-		r.do(user...)
+		r.do("ACL SETUSER sluice reset on >" + password + " " + strings.Join(rights, " "))
 		r.expectGranted()
 	}
 	for _, right := range exact {
@@ -186,8 +173,8 @@ func TestDocumentedACL(t *testing.T) {
 		if !ok || seldom {
 			continue
 		}
-		r.do("ACL", "SETUSER", "sluice", "-"+command)
-		r.do("ACL", "LOG", "RESET")
+		r.do("ACL SETUSER sluice -" + command)
+		r.do("ACL LOG RESET")
 		got := r.exercise()
 		// What gives slots back leaves in its own time.
 		testenv.Wait(t, patience, func() error {
@@ -196,7 +183,7 @@ func TestDocumentedACL(t *testing.T) {
 			}
 			return nil
 		})
-		r.do("ACL", "SETUSER", "sluice", right)
+		r.do("ACL SETUSER sluice " + right)
 		awaitStatus(t, r.setting, "/burst?u=again-"+command, http.StatusOK) // the breaker may be open
 	}
 	r.expectGranted()

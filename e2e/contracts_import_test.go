@@ -16,7 +16,7 @@ import (
 )
 
 // TestImportUnderTraffic: while a hundred thousand contracts are imported, Redis decides every request of
-// two Envoys, and those who have a contract when all is done have what it says.
+// two listeners, and those who have a contract when all is done have what it says.
 func TestImportUnderTraffic(t *testing.T) {
 	t.Parallel()
 	const many = 100_000
@@ -30,8 +30,9 @@ func TestImportUnderTraffic(t *testing.T) {
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	server := redistest.Start(t)
-	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}
-	one, two := start(t, contractRules, opts), start(t, contractRules, opts)
+	s := start(t, contractRules, envoytest.Options{
+		Redis: []string{server.Addr}, Quiet: true, Beside: map[string]string{"two": contractRules},
+	})
 	command := exec.Command(sluice(t), "override", "import", "contracts.csv", "-c", "plugin.json",
 		"--redis", server.Addr)
 	command.Dir = dir
@@ -42,10 +43,10 @@ func TestImportUnderTraffic(t *testing.T) {
 	}()
 	answered := tally{}
 	for n, done := 0, false; !done; n++ {
-		for status, count := range burst(t, 64, 16, []string{one.URL + "/c", two.URL + "/c"}, fmt.Sprintf("x-n: %d", n)) {
+		for status, count := range burst(t, 64, 16, []string{s.URL + "/c", s.Beside["two"] + "/c"}, fmt.Sprintf("x-n: %d", n)) {
 			answered[status] += count
 		}
-		for status, count := range burst(t, 16, 16, []string{fmt.Sprintf("%s/c?u=%d", one.URL, n)}) {
+		for status, count := range burst(t, 16, 16, []string{fmt.Sprintf("%s/c?u=%d", s.URL, n)}) {
 			answered[status] += count
 		}
 		select {
@@ -67,7 +68,7 @@ func TestImportUnderTraffic(t *testing.T) {
 				delete(want, status)
 			}
 		}
-		got := burst(t, 60, 6, []string{fmt.Sprintf("%s/c?u=customer-%d", two.URL, i)})
+		got := burst(t, 60, 6, []string{fmt.Sprintf("%s/c?u=customer-%d", s.Beside["two"], i)})
 		expectTally(t, fmt.Sprintf("customer %d", i), got, want)
 	}
 }

@@ -76,7 +76,8 @@ func TestContractThatNeverRests(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	client, opts := cluster.Client(), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster}
-	one, two := start(t, contractRules, opts), start(t, contractRules, opts)
+	opts.Beside = map[string]string{"two": contractRules}
+	s := start(t, contractRules, opts)
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -93,8 +94,8 @@ func TestContractThatNeverRests(t *testing.T) {
 			}
 		}
 	}()
-	burst(t, 1000, 20, []string{one.URL + "/c?u=restless", two.URL + "/c?u=restless"})
-	got := burst(t, 200, 20, []string{one.URL + "/d?u=other", two.URL + "/d?u=other"})
+	burst(t, 1000, 20, []string{s.URL + "/c?u=restless", s.Beside["two"] + "/c?u=restless"})
+	got := burst(t, 200, 20, []string{s.URL + "/d?u=other", s.Beside["two"] + "/d?u=other"})
 	expectTally(t, "somebody else", got, tally{200: 5, 429: 195})
 	close(done)
 	<-stopped

@@ -99,6 +99,14 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	return s
 }
 
+// words are those of a command for Redis.
+func words(command string) (list []any) {
+	for word := range strings.FieldsSeq(command) {
+		list = append(list, word)
+	}
+	return list
+}
+
 // keys returns the names of all its keys in Redis, sorted, but for those of some rules, and of probes,
 // which vanish at once.
 func (s *setting) keys(t testing.TB, without ...string) []string {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// TestSharpenedLeases: two Envoys of two workers, whose leases sharpen, admit a limit to
+// TestSharpenedLeases: two listeners of two workers, whose leases sharpen, admit a limit to
 // within 1 %, and never more, with few commands for Redis.
 func TestSharpenedLeases(t *testing.T) {
 	t.Parallel()
@@ -30,17 +30,19 @@ func TestSharpenedLeases(t *testing.T) {
 		{"name": "seconds", "match": {"path": "/seconds"}, "limits": [{"algorithm": "gcra", "limit": 2000, "burst": 4000,
 			"window": "1s", "lease": {"ttl": "500ms"}}]}]}`, // of the others nothing to speak of comes back
 		patient, limit, ttl)
-	opts := envoytest.Options{Redis: []string{server.Addr}, Quiet: true}
-	envoys, client := [2]*setting{start(t, plugin, opts), start(t, plugin, opts)}, server.Client()
+	s, client := start(t, plugin, envoytest.Options{
+		Redis: []string{server.Addr}, Quiet: true, Beside: map[string]string{"other": plugin},
+	}), server.Client()
+	urls := [2]string{s.URL, s.Beside["other"]}
 	for _, path := range []string{"/window", "/bucket"} {
 		before, began := scripts(t, client), time.Now()
 		var (
 			admitted atomic.Int64
 			group    sync.WaitGroup
 		)
-		for _, e := range envoys {
+		for _, url := range urls {
 			group.Go(func() {
-				got := burst(t, limit*3/4, 16, []string{e.URL + path})
+				got := burst(t, limit*3/4, 16, []string{url + path})
 				admitted.Add(int64(got[http.StatusOK]))
 			})
 		}
@@ -72,7 +74,7 @@ func TestSharpenedLeases(t *testing.T) {
 				}
 				for at := time.Now().Add(pause()); at.Before(end); at = at.Add(pause()) {
 					<-time.After(time.Until(at))
-					r, err := send(t.Context(), client, envoys[n%len(envoys)].URL+"/seconds")
+					r, err := send(t.Context(), client, urls[n%len(urls)]+"/seconds")
 					testenv.SameError(t, "a request", err, nil)
 					testenv.Same(t, "its status", r.status, http.StatusOK)
 					requests.Add(1)

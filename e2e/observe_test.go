@@ -113,11 +113,7 @@ func (s *scene) play(t *testing.T, d *datadriven.TestData) (out string) {
 		}
 	case "redis":
 		for _, line := range lines {
-			var words []any
-			for _, word := range strings.Fields(line) {
-				words = append(words, word)
-			}
-			reply, err := s.client.Do(ctx, words...).Result()
+			reply, err := s.client.Do(ctx, words(line)...).Result()
 			testenv.OK(t, err)
 			out += fmt.Sprintln(reply)
 		}

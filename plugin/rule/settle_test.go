@@ -126,22 +126,23 @@ var worths = []struct {
 // they passed; what reads anything else has it at the end.
 func TestWorthOverHTTP3(t *testing.T) {
 	t.Parallel()
-	kept, given := map[string]string{keepsText: "\x01", costText: double(7)}, map[string]string{keepsText: "\x00"}
+	kept := attributes{keepsText: []byte("\x01"), costText: []byte(double(7))}
+	given := attributes{keepsText: []byte("\x00")}
 	for _, tc := range []struct {
 		name, settle     string
 		atHeaders, atEnd *reply
 		want             Worth
 	}{
-		{"kept by headers", byBoth, &reply{status: 200, values: kept}, &reply{}, costs(7)},
-		{"given back by headers", byBoth, &reply{status: 200, values: given}, &reply{}, gives},
+		{"kept by headers", byBoth, &reply{status: 200, attributes: kept}, &reply{}, costs(7)},
+		{"given back by headers", byBoth, &reply{status: 200, attributes: given}, &reply{}, gives},
 		{"headers without a value", byBoth + release, &reply{status: 200}, &reply{}, gives},
 		{
-			"headers that are there at the end", byBoth, &reply{status: 200, values: kept},
-			&reply{status: 200, values: given}, gives,
+			"headers that are there at the end", byBoth, &reply{status: 200, attributes: kept},
+			&reply{status: 200, attributes: given}, gives,
 		},
 		{
 			"metadata at the end", byTokens, &reply{status: 200},
-			&reply{values: map[string]string{tokensText: double(29)}}, costs(29),
+			&reply{attributes: attributes{tokensText: []byte(double(29))}}, costs(29),
 		},
 	} {
 		s := compile(t, `"settle": {`+tc.settle+`}`).Rules[0].Settle

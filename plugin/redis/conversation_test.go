@@ -336,7 +336,8 @@ var namedReplies = map[string]string{
 	"server":   bulk("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"),
 	"primary":  bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"),
 	"replica":  bulk("# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n"),
-	"memory":   bulk("# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\nmaxmemory_policy:allkeys-lru\r\n"),
+	"memory": bulk("# Memory\r\nused_memory:1000\r\nused_memory_rss:9\r\nmaxmemory:4000\r\n" +
+		"maxmemory_policy:allkeys-lru\r\n"),
 	"stats":    bulk("# Stats\r\nexpired_keys:5\r\nevicted_keys:7\r\n"),
 	"keyspace": bulk("# Keyspace\r\ndb0:keys=12,expires=11,avg_ttl=0\r\ndb10:keys=99,expires=0,avg_ttl=0\r\n"),
 }

@@ -24,15 +24,15 @@ const (
 	// Bound: requests with commands in the pipe. Beyond it, further requests of the same identities
 	// wait in the worker. Protects Redis from a flood that memory can answer.
 	maxRepeats = 512
-	// maxFirst is about how many requests of each share Redis is asked at once even then, as
+	// maxFirst is about how many requests of each flow Redis is asked at once even then, as
 	// far as max_pending lets it: most identities need no more.
 	//
-	// Bound: requests of one share and round. Beyond it, the rest waits for the first ones'
+	// Bound: requests of one flow and round. Beyond it, the rest waits for the first ones'
 	// replies. Protects other identities from one that floods.
 	maxFirst = 16
-	// Bound: shares of a crowd. Beyond it, identities have a share in common, and wait for each
+	// Bound: flows of a crowd. Beyond it, identities have a flow in common, and wait for each
 	// other. Protects memory.
-	maxShares = 1 << 10
+	maxFlows = 1 << 10
 	// maxTaken is how many of those that were kept back one callback takes up: it takes some
 	// milliseconds.
 	//
@@ -41,8 +41,8 @@ const (
 	maxTaken = 512
 )
 
-// crowd is the requests that are kept back. Each is in the share that its identities hash
-// into, in the order of arrival. The shares have turns, so that one client's flood keeps no
+// crowd is the requests that are kept back. Each is in the flow that its identities hash
+// into, in the order of arrival. The flows are served in turn, so that one client's flood keeps no
 // other's requests waiting: stochastic fairness queueing (P. McKenney, INFOCOM 1990). However
 // many requests there are, they need no memory that they would not need otherwise, as a request
 // has its Question until its stream ends.
@@ -51,13 +51,13 @@ type crowd struct {
 	home          *questions // where those go that wait for nothing any more
 	timeoutMicros int64      // of Redis
 
-	key    keyhash.Key
-	shares []share // nil before the first crowd
+	key   keyhash.Key
+	flows []flow // nil before the first crowd
 
-	on          bool   // others are kept back, or were a moment ago
-	n           int    // requests in all shares
-	turns       int    // shares that have some
-	first, last *share // the turns of these
+	on          bool  // others are kept back, or were a moment ago
+	n           int   // requests in all flows
+	turns       int   // flows that have some
+	first, last *flow // the turns of these
 
 	round  uint32 // counts the times in which all that was asked before has been answered
 	endsAt uint64 // the round ends when so many requests have been answered, see redis.Conn.Asked
@@ -69,25 +69,25 @@ type keptBack struct {
 	overdue  bool  // for the whole timeout
 }
 
-// share is some identities' requests.
-type share struct {
+// flow is some identities' requests.
+type flow struct {
 	list
-	next  *share // in turn
+	next  *flow  // in turn
 	round uint32 // when Redis was asked last
 	asked int    // about how many in that round
 }
 
-// await gives a share another turn, if it needs one.
-func (c *crowd) await(s *share) {
-	if s.n == 0 {
+// await gives a flow another turn, if it needs one.
+func (c *crowd) await(f *flow) {
+	if f.n == 0 {
 		return
 	}
 	if c.turns++; c.turns == 1 {
-		c.first = s
+		c.first = f
 	} else {
-		c.last.next = s
+		c.last.next = f
 	}
-	c.last = s
+	c.last = f
 }
 
 // keepsBack keeps a request back that Redis is to be asked about, if it must wait. It reports
@@ -105,8 +105,8 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 		return false
 	}
 	if !c.on { // from now on identities matter
-		if c.shares == nil {
-			c.shares = make([]share, maxShares)
+		if c.flows == nil {
+			c.flows = make([]flow, maxFlows)
 		}
 		c.on = true
 		c.round++
@@ -121,53 +121,53 @@ func (c *crowd) mustWait(q *Question, now Time) bool {
 			hash = hash<<7 ^ hash>>57 ^ c.key.Sum(values)
 		}
 	}
-	s := &c.shares[hash%maxShares]
-	if s.n == 0 && c.mayAsk(s, now) {
+	f := &c.flows[hash%maxFlows]
+	if f.n == 0 && c.mayAsk(f, now) {
 		return false
 	}
 	q.kept.atMicros = c.stores.remote.conn.ListeningMicros(now.SteadyMicros)
 	must.Hold(c.on && !q.concluded, "who is kept back in a crowd has no verdict")
-	s.list.push(q)
+	f.list.push(q)
 	c.n++
-	if s.n == 1 {
-		c.await(s)
+	if f.n == 1 {
+		c.await(f)
 	}
 	return true
 }
 
-// mayAsk reports whether Redis can be asked about another request of a share now, and counts
+// mayAsk reports whether Redis can be asked about another request of a flow now, and counts
 // it.
-func (c *crowd) mayAsk(s *share, now Time) bool {
-	if s.round != c.round {
-		s.round, s.asked = c.round, 0
+func (c *crowd) mayAsk(f *flow, now Time) bool {
+	if f.round != c.round {
+		f.round, f.asked = c.round, 0
 	}
 	most := int64(math.MaxInt64)
-	if s.asked >= maxFirst {
+	if f.asked >= maxFirst {
 		most = maxRepeats
 	}
 	if c.stores.remote.conn.Crowded(most, now.SteadyMicros) {
 		return false
 	}
-	s.asked++
+	f.asked++
 	return true
 }
 
-// The shares of a crowd have turns: when Redis has room, they are asked about one after the other.
+// The flows of a crowd have turns: when Redis has room, they are asked about one after the other.
 
-// turn is the share whose turn it is. There must be one.
-func (c *crowd) turn() *share {
-	must.Hold(c.turns > 0 && c.first != nil, "a share whose turn it is has waited for it")
-	s := c.first
-	c.first, s.next = s.next, nil
+// turn is the flow whose turn it is. There must be one.
+func (c *crowd) turn() *flow {
+	must.Hold(c.turns > 0 && c.first != nil, "some flow waits for its turn")
+	f := c.first
+	c.first, f.next = f.next, nil
 	c.turns--
-	return s
+	return f
 }
 
-// pop takes the first question out of a share.
-func (c *crowd) pop(s *share) *Question {
+// pop takes the first question out of a flow.
+func (c *crowd) pop(f *flow) *Question {
 	c.n--
 	must.Hold(c.n >= 0, "no more requests leave the crowd than have come")
-	return s.list.pop()
+	return f.list.pop()
 }
 
 // remove takes out a question, if it is there.
@@ -176,11 +176,11 @@ func (c *crowd) remove(q *Question) {
 		return
 	}
 	for range c.turns {
-		s := c.turn()
-		was := s.n
-		s.remove(q)
-		c.n -= was - s.n
-		c.await(s)
+		f := c.turn()
+		was := f.n
+		f.remove(q)
+		c.n -= was - f.n
+		c.await(f)
 	}
 }
 
@@ -193,19 +193,19 @@ func (c *crowd) ask(now Time) {
 		c.endsAt = sent
 	}
 	for taken, idle := 0, 0; taken < maxTaken && idle < c.turns; idle++ {
-		s := c.turn()
-		for asked := false; !asked && taken < maxTaken && s.n > 0; {
-			c.stores.before(s.first, now) // its limits may have changed meanwhile
-			if c.stores.ask(memoryLayer, s.first, now) {
-				c.home.answered(c.pop(s))
-			} else if asked = true; !c.mayAsk(s, now) {
+		f := c.turn()
+		for asked := false; !asked && taken < maxTaken && f.n > 0; {
+			c.stores.before(f.first, now) // its limits may have changed meanwhile
+			if c.stores.ask(memoryLayer, f.first, now) {
+				c.home.answered(c.pop(f))
+			} else if asked = true; !c.mayAsk(f, now) {
 				break
-			} else if q := c.pop(s); c.stores.AskRedis(q, now) {
+			} else if q := c.pop(f); c.stores.AskRedis(q, now) {
 				c.home.answered(q)
 			}
 			taken, idle = taken+1, -1
 		}
-		c.await(s)
+		c.await(f)
 	}
 	if c.n == 0 && !c.stores.remote.conn.Crowded(maxRepeats, now.SteadyMicros) {
 		c.on = false
@@ -220,14 +220,14 @@ func (c *crowd) expire(now Time) {
 	}
 	listening := c.stores.remote.conn.ListeningMicros(now.SteadyMicros)
 	for range c.turns {
-		s := c.turn()
-		for s.n > 0 && listening-s.first.kept.atMicros >= c.timeoutMicros {
-			q := c.pop(s)
+		f := c.turn()
+		for f.n > 0 && listening-f.first.kept.atMicros >= c.timeoutMicros {
+			q := c.pop(f)
 			q.kept.overdue = true
 			c.stores.before(q, now) // its limits may have changed meanwhile
 			q.giveUp()
 			c.home.answered(q)
 		}
-		c.await(s)
+		c.await(f)
 	}
 }

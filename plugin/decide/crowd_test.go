@@ -34,8 +34,8 @@ func TestFloodOfOneClient(t *testing.T) {
 
 // hold begins a crowd with a request that is kept back.
 func (c *crowd) hold(q *Question) {
-	c.shares, c.on, c.stores.burst.on = make([]share, maxShares), true, true
-	s := &c.shares[0]
+	c.flows, c.on, c.stores.burst.on = make([]flow, maxFlows), true, true
+	s := &c.flows[0]
 	s.list.push(q)
 	c.n++
 	if s.n == 1 {

@@ -18,7 +18,7 @@ import (
 func mcpFilters(heading string) func(t *testing.T, c *envoyconf.Config, variant string) {
 	return func(t *testing.T, c *envoyconf.Config, variant string) {
 		t.Helper()
-		filters := example(t, "docs/cookbook.md", heading, "yaml")
+		filters := blocks(t, "docs/cookbook.md", heading, "yaml")[0]
 		if isEnvoy136(t) {
 			filters = regexp.MustCompile("(?m)^ *(max_request_body_size|traffic_mode).*$").ReplaceAllString(filters, "")
 		}
@@ -36,17 +36,16 @@ func isEnvoy136(t *testing.T) bool {
 	return strings.Contains(string(version), "/1.36.")
 }
 
-// mcpCall is a request as agents send it.
-func mcpCall(method, tool, limit, remaining string) visit {
-	return visit{
-		path: "/mcp", limit: limit, remaining: remaining,
-		headers: []string{
-			"authorization: Bearer a", "content-type: application/json",
-			"accept: application/json, text/event-stream",
-		},
-		body: fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
-	}
+// mcpCall sends a request as agents do, of one of them unless a header names another.
+func mcpCall(t *testing.T, s *setting, method, tool string, headers ...string) reply {
+	t.Helper()
+	return get(t, s.URL+"/mcp", append([]string{
+		":method: POST", "content-type: application/json", "accept: application/json, text/event-stream",
+		fmt.Sprintf(`:body: {"jsonrpc": "2.0", "id": 1, "method": %q, "params": {"name": %q}}`, method, tool),
+	}, headers...)...)
 }
+
+const agent = "authorization: Bearer a"
 
 // cookbookMCP: Envoy's own filter reads the tool's name.
 var cookbookMCP = plain{
@@ -55,17 +54,19 @@ var cookbookMCP = plain{
 	stores: embedded,
 	edit:   mcpFilters("MCP tools"),
 	play: func(t *testing.T, s *setting) {
-		listen := visit{
-			path: "/mcp", headers: []string{"authorization: Bearer a", "accept: text/event-stream"},
-			limit: "30", remaining: "29",
+		for i, tc := range []struct{ method, tool, remaining string }{
+			{"tools/call", "search", "29"},
+			{"tools/call", "search", "28"},
+			{"tools/call", "fetch", "29"},
+			{"tools/list", "", ""},
+		} {
+			r := mcpCall(t, s, tc.method, tc.tool, agent)
+			testenv.Same(t, fmt.Sprintf("status of call %d", i), r.status, http.StatusOK)
+			expectHeaders(t, r, map[string]string{"x-ratelimit-remaining": tc.remaining})
 		}
-		expectVisits(t, s, []visit{
-			mcpCall("tools/call", "search", "30", "29"),
-			mcpCall("tools/call", "search", "30", "28"),
-			mcpCall("tools/call", "fetch", "30", "29"),
-			mcpCall("tools/list", "", "", ""),
-			listen,
-		})
+		listen := get(t, s.URL+"/mcp", agent, "accept: text/event-stream")
+		testenv.Same(t, "status of one who listens", listen.status, http.StatusOK)
+		expectHeaders(t, listen, map[string]string{"x-ratelimit-limit": "30", "x-ratelimit-remaining": "29"})
 	},
 }
 
@@ -179,23 +180,17 @@ var cookbookMCPSettled = plain{
 			_, _ = io.WriteString(w, a.body)
 		}))
 		for range 3 { // Redis learns the scripts, so that nothing is told twice from then on
-			v := mcpCall("tools/call", "breaks", "30", "29")
-			v.status, v.headers = http.StatusInternalServerError, append(v.headers, "x-tool: breaks")
-			v.headers[0] = "authorization: Bearer other"
-			expectVisits(t, s, []visit{v})
+			mcpCall(t, s, "tools/call", "breaks", "authorization: Bearer other", "x-tool: breaks")
 			awaitNothing(t, s)
 		}
 		for tool, a := range toolAnswers {
 			t.Run(tool, func(t *testing.T) {
-				first := mcpCall("tools/call", tool, "30", "29")
-				first.status, first.headers = a.status, append(first.headers, "x-tool: "+tool)
-				second := first
-				if a.counts {
-					second.remaining = "28"
+				for i, remaining := range []string{"29", map[bool]string{true: "28", false: "29"}[a.counts]} {
+					r := mcpCall(t, s, "tools/call", tool, agent, "x-tool: "+tool)
+					testenv.Same(t, fmt.Sprintf("status of call %d", i), r.status, a.status)
+					expectHeaders(t, r, map[string]string{"x-ratelimit-limit": "30", "x-ratelimit-remaining": remaining})
+					awaitActive(t, s, 0)
 				}
-				expectVisits(t, s, []visit{first})
-				awaitActive(t, s, 0)
-				expectVisits(t, s, []visit{second})
 			})
 		}
 	},

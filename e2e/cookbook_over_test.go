@@ -15,7 +15,7 @@ import (
 func recipeRoutes(heading string) func(t *testing.T, c *envoyconf.Config, _ string) {
 	return func(t *testing.T, c *envoyconf.Config, _ string) {
 		t.Helper()
-		routes := c.Fragment(example(t, "docs/cookbook.md", heading, "yaml")).(map[string]any)["routes"]
+		routes := c.Fragment(blocks(t, "docs/cookbook.md", heading, "yaml")[0]).(map[string]any)["routes"]
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", routes)
 	}
 }

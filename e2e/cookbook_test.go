@@ -8,48 +8,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// example is the first one of a kind below a heading of a page.
-func example(t *testing.T, page, heading, kind string) string {
-	t.Helper()
-	_, section, _ := strings.Cut(string(testenv.File(t, page)), "\n## "+heading+"\n")
-	_, after, _ := strings.Cut(section, "\n```"+kind+"\n")
-	example, _, ok := strings.Cut(after, "```")
-	if !ok {
-		t.Fatalf("%s has no %s under %q", page, kind, heading)
-	}
-	return example
-}
-
-// visit is a request, and what the client sees of it.
-type visit struct {
-	path, body       string
-	headers          []string // "name: value"
-	status           int      // 200 unless stated
-	limit, remaining string   // of the limit that is nearest
-}
-
-// expectVisits sends requests one after the other.
-func expectVisits(t *testing.T, e *setting, visits []visit) {
-	t.Helper()
-	for i, v := range visits {
-		headers := v.headers
-		if v.body != "" {
-			headers = append([]string{":method: POST", ":body: " + v.body}, headers...)
-		}
-		r := get(t, e.URL+v.path, headers...)
-		got := []any{r.status, r.header.Get("x-ratelimit-limit"), r.header.Get("x-ratelimit-remaining")}
-		want := []any{max(v.status, http.StatusOK), v.limit, v.remaining}
-		testenv.SameList(t, fmt.Sprintf("request %d: status, limit and remaining", i), got, want)
-	}
-}
 
 // cookbookClaim: the limit is in a token that jwt_authn has verified; it lets requests without one pass.
 var cookbookClaim = func() plain {

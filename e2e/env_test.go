@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,23 @@ func start(t testing.TB, plugin string, opts envoytest.Options) *setting {
 	s.Envoy = envoytest.Start(t, opts)
 	s.URL = s.Envoy.URL
 	return s
+}
+
+// blocks are the code blocks of a kind in a page, below a heading if one is given.
+func blocks(t testing.TB, page, heading, kind string) (found []string) {
+	t.Helper()
+	text := string(testenv.File(t, page))
+	if heading != "" {
+		_, text, _ = strings.Cut(text, "\n## "+heading+"\n")
+	}
+	block := regexp.MustCompile("(?ms)^```" + kind + "\n(.*?)^```$")
+	for _, m := range block.FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no %s under %q", page, kind, heading)
+	}
+	return found
 }
 
 // words are those of a command for Redis.

@@ -19,18 +19,16 @@ type envoyPage struct{ filter, cluster, manager, stats, environment any }
 
 func readEnvoyPage(t *testing.T) envoyPage {
 	t.Helper()
-	text := testenv.File(t, "docs/envoy.md")
-	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllSubmatch(text, -1)
-	if len(blocks) != 5 {
-		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(blocks))
-	}
 	var values []any
-	for _, block := range blocks {
-		c, err := envoyconf.Parse([]byte("block:\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(string(block[1]), "  ")))
+	for _, block := range blocks(t, "docs/envoy.md", "", "yaml") {
+		c, err := envoyconf.Parse([]byte("block:\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(block, "  ")))
 		if err != nil {
-			t.Fatalf("%v in\n%s", err, block[1])
+			t.Fatalf("%v in\n%s", err, block)
 		}
 		values = append(values, c.Get("block"))
+	}
+	if len(values) != 5 {
+		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(values))
 	}
 	return envoyPage{
 		values[0].([]any)[0], values[1].([]any)[0], values[2], values[3].(map[string]any)["stats_config"],

@@ -27,38 +27,38 @@ func TestRepliesFail(t *testing.T) {
 	o.client = server.Client()
 	o.settle()
 	for name, f := range map[string]fault{
-		"dropped": func(io.Writer, []byte, int) error { return nil },
-		"cut":     func(io.Writer, []byte, int) error { return errCut },
-		"delayed": func(to io.Writer, piece []byte, sent int) error {
+		"dropped": func(io.Writer, []byte) error { return nil },
+		"cut":     func(io.Writer, []byte) error { return errCut },
+		"delayed": func(to io.Writer, piece []byte) error {
 			time.Sleep(4 * outageTimeout) // a slow network
-			return pass(to, piece, sent)
+			return pass(to, piece)
 		},
-		"garbage": func(to io.Writer, piece []byte, sent int) error {
+		"garbage": func(to io.Writer, piece []byte) error {
 			noise := make([]byte, len(piece))
 			for i := range noise {
 				noise[i] = byte(rand.Uint32())
 			}
-			return pass(to, noise, sent)
+			return pass(to, noise)
 		},
-		"other protocol": func(to io.Writer, _ []byte, sent int) error {
-			return pass(to, []byte("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), sent)
+		"other protocol": func(to io.Writer, _ []byte) error {
+			return pass(to, []byte("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"))
 		},
-		"huge length": func(to io.Writer, _ []byte, sent int) error {
-			return pass(to, []byte("$9223372036854775807\r\n"), sent)
+		"huge length": func(to io.Writer, _ []byte) error {
+			return pass(to, []byte("$9223372036854775807\r\n"))
 		},
-		"huge array": func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("*2147483647\r\n:1\r\n"), sent) },
-		"deep array": func(to io.Writer, _ []byte, sent int) error {
-			return pass(to, bytes.Repeat([]byte("*1\r\n"), 10_000), sent)
+		"huge array": func(to io.Writer, _ []byte) error { return pass(to, []byte("*2147483647\r\n:1\r\n")) },
+		"deep array": func(to io.Writer, _ []byte) error {
+			return pass(to, bytes.Repeat([]byte("*1\r\n"), 10_000))
 		},
-		"endless line": func(to io.Writer, _ []byte, sent int) error {
-			return pass(to, append([]byte("+"), bytes.Repeat([]byte("x"), 100_000)...), sent)
+		"endless line": func(to io.Writer, _ []byte) error {
+			return pass(to, append([]byte("+"), bytes.Repeat([]byte("x"), 100_000)...))
 		},
-		"wrong shape": func(to io.Writer, _ []byte, sent int) error {
-			return pass(to, []byte("*2\r\n:1\r\n$1\r\nx\r\n"), sent)
+		"wrong shape": func(to io.Writer, _ []byte) error {
+			return pass(to, []byte("*2\r\n:1\r\n$1\r\nx\r\n"))
 		},
-		"an error":        func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("-ERR no\r\n"), sent) },
-		"a nil":           func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$-1\r\n"), sent) },
-		"an empty string": func(to io.Writer, _ []byte, sent int) error { return pass(to, []byte("$0\r\n\r\n"), sent) },
+		"an error":        func(to io.Writer, _ []byte) error { return pass(to, []byte("-ERR no\r\n")) },
+		"a nil":           func(to io.Writer, _ []byte) error { return pass(to, []byte("$-1\r\n")) },
+		"an empty string": func(to io.Writer, _ []byte) error { return pass(to, []byte("$0\r\n\r\n")) },
 	} {
 		t.Log(name) // the last one is what has failed
 		w.set(f)
@@ -90,9 +90,9 @@ var repliesCutAtEachByte = plain{
 	},
 	play: func(t *testing.T, s *setting) {
 		w := s.wire
-		w.set(func(to io.Writer, piece []byte, sent int) error {
+		w.set(func(to io.Writer, piece []byte) error {
 			for i := range piece {
-				if err := pass(to, piece[i:i+1], sent+i); err != nil {
+				if err := pass(to, piece[i:i+1]); err != nil {
 					return err
 				}
 			}
@@ -112,8 +112,8 @@ var repliesCutAtEachByte = plain{
 			w.set(pass)
 			w.cut()
 			awaitStatus(t, s, fmt.Sprintf("/?u=heal-%d", n), http.StatusOK)
-			w.set(func(to io.Writer, piece []byte, sent int) error {
-				_ = pass(to, piece[:min(n, len(piece))], sent)
+			w.set(func(to io.Writer, piece []byte) error {
+				_ = pass(to, piece[:min(n, len(piece))])
 				return errCut
 			})
 			if r := get(t, fmt.Sprintf("%s/?u=cut-%d", s.URL, n)); r.status != http.StatusServiceUnavailable {

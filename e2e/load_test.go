@@ -3,9 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // load is clients that send requests one after the other until stopped.
@@ -13,13 +16,11 @@ type load struct {
 	t       testing.TB
 	cancel  context.CancelFunc
 	clients sync.WaitGroup
-	ended   sync.Once
 
 	mu      sync.Mutex
 	answers tally
 	errors  []error
 	worst   time.Duration
-	changed chan struct{} // closed and replaced with each answer
 }
 
 // pace is each client's pause between requests: load enough to meet every
@@ -37,8 +38,8 @@ func startLoad(t testing.TB, clients int, url string, headers ...string) *load {
 func startVarying(t testing.TB, clients int, next func(client int, last reply) string, headers ...string) *load {
 	t.Helper()
 	running, cancel := context.WithCancel(context.Background())
-	l := &load{t: t, cancel: cancel, answers: tally{}, changed: make(chan struct{})}
-	t.Cleanup(func() { l.stop() })
+	l := &load{t: t, cancel: cancel, answers: tally{}}
+	t.Cleanup(l.end)
 	for i := range clients {
 		l.clients.Go(func() {
 			client := newClient()
@@ -55,8 +56,6 @@ func startVarying(t testing.TB, clients int, next func(client int, last reply) s
 				} else {
 					l.answers[last.status]++
 				}
-				close(l.changed)
-				l.changed = make(chan struct{})
 				l.mu.Unlock()
 			}
 		})
@@ -67,35 +66,20 @@ func startVarying(t testing.TB, clients int, next func(client int, last reply) s
 // await returns when a number of further requests have got one of the statuses.
 func (l *load) await(n int, statuses ...int) {
 	l.t.Helper()
-	count := func() (n int, changed <-chan struct{}) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, status := range statuses {
-			n += l.answers[status]
-		}
-		return n, l.changed
-	}
-	deadline := time.After(3 * patience)
-	for first, _ := count(); ; {
-		now, changed := count()
-		if now-first >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			l.t.Fatalf("%d more of status %v have come, want %d: %v", now-first, statuses, n, l)
-		}
-	}
+	first := l.count(statuses...)
+	testenv.Wait(l.t, 3*patience, func() error {
+		return atLeast(l.count(statuses...)-first, n, fmt.Sprintf("more of status %v (%v)", statuses, l))
+	})
 }
 
-// total is the number of answers.
-func (l *load) total() int {
+// count is the number of answers with one of the statuses, or with any if none is named.
+func (l *load) count(statuses ...int) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for _, count := range l.answers {
-		n += count
+	for status, count := range l.answers {
+		if len(statuses) == 0 || slices.Contains(statuses, status) {
+			n += count
+		}
 	}
 	return n
 }
@@ -107,16 +91,17 @@ func (l *load) String() string {
 	return fmt.Sprintf("%v; %d without an answer %v; worst latency %v", l.answers, len(l.errors), first, l.worst)
 }
 
+func (l *load) end() {
+	l.cancel()
+	l.clients.Wait()
+}
+
 // stop ends the clients, each after its request, and fails the test if a
 // request has had no answer.
 func (l *load) stop() tally {
 	l.t.Helper()
-	l.ended.Do(func() {
-		l.cancel()
-		l.clients.Wait()
-		if len(l.errors) > 0 {
-			l.t.Errorf("requests were lost: %v", l)
-		}
-	})
+	if l.end(); len(l.errors) > 0 {
+		l.t.Errorf("requests were lost: %v", l)
+	}
 	return l.answers
 }

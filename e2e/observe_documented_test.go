@@ -13,16 +13,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// blocks are the code blocks of a language in the document.
-func blocks(t testing.TB, language string) (found []string) {
-	t.Helper()
-	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```")
-	for _, m := range block.FindAllStringSubmatch(string(testenv.File(t, document)), -1) {
-		found = append(found, m[1])
-	}
-	return found
-}
-
 const document = "docs/observability.md"
 
 // documented compares the document's table with what Envoy exposes, and Prometheus has of it. It is to name each value of

@@ -26,7 +26,7 @@ func TestRedisHealth(t *testing.T) {
 		{"name": "r", "overrides": true, "limits": [{`+ever+`, "limit": 1000000}]}]}`,
 		envoytest.Options{Redis: []string{server.Addr}})}
 	s.prometheus = promtest.Start(t, strings.TrimPrefix(s.Admin, "http://"))
-	startLoad(t, 1, s.URL)
+	defer startLoad(t, 1, s.URL).stop()
 	s.until(t, `sluice_redis_evicted_keys_total{redis="redis"} == 0`)
 	s.until(t, fmt.Sprintf(`sluice_redis_memory_bytes{redis="redis",kind="max"} == %d`, used+room))
 	for n := range 4 * room / (16 << 10) {

@@ -77,7 +77,7 @@ var accessLog = func() plain {
 			{"name": "per-key", "key": [{"header": "x-api-key"}], "limits": [{` + ever + `, "limit": 5}]}]}`,
 		edit: func(t *testing.T, c *envoyconf.Config, _ string) {
 			path = filepath.Join(t.TempDir(), "access.log")
-			yaml := blocks(t, "yaml")
+			yaml := blocks(t, document, "", "yaml")
 			indent := func(text, by string) string {
 				return regexp.MustCompile("(?m)^").ReplaceAllString(strings.TrimSpace(text), by) + "\n"
 			}

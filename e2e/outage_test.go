@@ -105,7 +105,7 @@ func (o *outage) await(n int) {
 // requests is how many have been answered.
 func (o *outage) requests() (n int) {
 	for _, l := range o.loads {
-		n += l.total()
+		n += l.count()
 	}
 	return n
 }

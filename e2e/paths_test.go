@@ -100,7 +100,7 @@ var trustedHeaders = plain{
 	config: `{"rules": [{"name": "r", "key": [{"header": "x-api-key"}], "cost": {"header": "x-cost", "default": 10},
 		"limits": [{"algorithm": "gcra", "limit": 100, ` + long + `}]}]}`,
 	edit: func(t *testing.T, c *envoyconf.Config, _ string) {
-		filters := example(t, "docs/security.md", "What Envoy must be told", "yaml")
+		filters := blocks(t, "docs/security.md", "What Envoy must be told", "yaml")[0]
 		putFirst(c, c.Fragment(filters))
 	},
 	play: func(t *testing.T, s *setting) {

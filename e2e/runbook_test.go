@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"regexp"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
@@ -24,11 +23,8 @@ var turnItOff = plain{
 		return s.redis.Addr
 	},
 	play: func(t *testing.T, s *setting) {
-		page := testenv.File(t, "docs/runbook.md")
-		blocks := regexp.MustCompile("(?ms)^```sh redis$\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
-		if len(blocks) != 2 {
-			t.Fatalf("docs/runbook.md has %d blocks for Redis, want 2: off and on", len(blocks))
-		}
+		commands := blocks(t, "docs/runbook.md", "", "sh redis")
+		testenv.Same(t, "blocks for Redis in docs/runbook.md, off and on", len(commands), 2)
 		redisCLI := func(commands string) {
 			t.Helper()
 			shell := exec.Command("bash", "-euc", fmt.Sprintf("redis-cli() { \"$CLI\" -p %d -e \"$@\"; }\n%s", s.redis.Port, commands))
@@ -39,12 +35,12 @@ var turnItOff = plain{
 		}
 		testenv.Same(t, "the first request", get(t, s.URL).status, http.StatusOK)
 		awaitStatus(t, s, "/", http.StatusTooManyRequests)
-		redisCLI(blocks[0][1])
+		redisCLI(commands[0])
 		awaitStatus(t, s, "/", http.StatusOK)
 		for range 20 {
 			testenv.Same(t, "a request while it is off", get(t, s.URL).status, http.StatusOK)
 		}
-		redisCLI(blocks[1][1])
+		redisCLI(commands[1])
 		awaitStatus(t, s, "/", http.StatusTooManyRequests)
 	},
 }

@@ -49,11 +49,11 @@ func TestOneShardOfThree(t *testing.T) {
 		signal syscall.Signal
 	}{{"hangs", syscall.SIGSTOP}, {"is dead", syscall.SIGKILL}} {
 		cluster.Nodes[2].Signal(fault.signal)
-		before := clients.total()
+		before := clients.count()
 		time.Sleep(3 * time.Second) // the breaker and the connections have had their time
 		clients.await(1500, http.StatusOK)
 		decided, all := map[bool]int{}, map[bool]int{} // by whether the user's shard lives
-		for _, entry := range s.LoggedAll(clients.total())[before:] {
+		for _, entry := range s.LoggedAll(clients.count())[before:] {
 			var user int
 			if _, err := fmt.Sscanf(entry.Path, "/?u=%d", &user); err != nil {
 				t.Fatal(err)

@@ -59,12 +59,12 @@ func TestSoak(t *testing.T) {
 		func() { server.Signal(syscall.SIGSTOP); o.await(100); server.Signal(syscall.SIGCONT) },
 		do("SCRIPT", "FLUSH"),
 		do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
-		on(func(io.Writer, []byte, int) error { return nil }),
-		on(func(io.Writer, []byte, int) error { return errCut }),
-		on(func(to io.Writer, piece []byte, sent int) error { return pass(to, piece[len(piece)/2:], sent) }),
-		on(func(to io.Writer, piece []byte, sent int) error {
+		on(func(io.Writer, []byte) error { return nil }),
+		on(func(io.Writer, []byte) error { return errCut }),
+		on(func(to io.Writer, piece []byte) error { return pass(to, piece[len(piece)/2:]) }),
+		on(func(to io.Writer, piece []byte) error {
 			time.Sleep(rand.N(2 * outageTimeout)) // an unsteady network
-			return pass(to, piece, sent)
+			return pass(to, piece)
 		}),
 		func() { w.cut(); o.await(300) },
 	}

@@ -31,7 +31,7 @@ func TestStandstill(t *testing.T) {
 	}
 	answers := clients.stop()
 	if n := answers[http.StatusServiceUnavailable]; n > 0 {
-		t.Errorf("%d of %d requests were not decided", n, clients.total())
+		t.Errorf("%d of %d requests were not decided", n, clients.count())
 	}
 	if strings.Contains(s.Log(), "redis does not decide") {
 		t.Error("the breaker opened")

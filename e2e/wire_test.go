@@ -26,12 +26,11 @@ type wire struct {
 	breakIt context.CancelFunc
 }
 
-// fault handles a piece of a reply: it writes what is to arrive in its place. sent
-// is how many bytes of replies the connection has passed on before. An error
+// fault handles a piece of a reply: it writes what is to arrive in its place. An error
 // closes the connection.
-type fault func(to io.Writer, piece []byte, sent int) error
+type fault func(to io.Writer, piece []byte) error
 
-func pass(to io.Writer, piece []byte, _ int) error {
+func pass(to io.Writer, piece []byte) error {
 	_, err := to.Write(piece)
 	return err
 }
@@ -84,14 +83,13 @@ func (w *wire) serve(client net.Conn) {
 		defer server.Close()
 		w.carry(server, client) // its end is the connection's
 	})
-	buffer, sent := make([]byte, 64<<10), 0
+	buffer := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buffer)
 		if n > 0 {
-			if (*w.fault.Load())(client, buffer[:n], sent) != nil {
+			if (*w.fault.Load())(client, buffer[:n]) != nil {
 				return
 			}
-			sent += n
 			w.passed.Add(int64(n))
 		}
 		if err != nil {

@@ -25,19 +25,23 @@ type cluster struct {
 // settle brings what was sent, the replies, and those to what the plugin sends
 // meanwhile, and returns how many messages that took.
 func (c *cluster) settle() (messages int) {
-	for again := true; again; {
-		again = false
-		for _, conn := range slices.Clone(c.Conns) {
-			sent := conn.Take()
-			if len(sent) == 0 || conn.Closed {
-				continue
-			}
-			again = true
-			replies := c.serve(conn, sent)
-			for message := range slices.Chunk(replies, cmp.Or(c.piece, len(replies))) {
-				if messages++; conn.Open() {
-					conn.Reply(string(message))
-				}
+	for n := c.reply(); n > 0; n = c.reply() {
+		messages += n
+	}
+	return messages
+}
+
+// reply brings what was sent by now, and the replies to it.
+func (c *cluster) reply() (messages int) {
+	for _, conn := range slices.Clone(c.Conns) {
+		sent := conn.Take()
+		if len(sent) == 0 || conn.Closed {
+			continue
+		}
+		replies := c.serve(conn, sent)
+		for message := range slices.Chunk(replies, cmp.Or(c.piece, len(replies))) {
+			if messages++; conn.Open() {
+				conn.Reply(string(message))
 			}
 		}
 	}

@@ -47,6 +47,8 @@ type virtualWorld struct {
 	worker *worker
 	*instance
 	redis    *twinredis.Server
+	every    time.Duration // how often Redis answers; 0: at once
+	answered time.Time     // when it did
 	upstream scenario.Answer
 	held     []*exchange
 }
@@ -88,7 +90,7 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	}
 	v.redis.Know(rules)
 	v.instance = w.load(c.JSON())
-	v.ticked = func() { v.settle() }
+	v.ticked = v.settle
 }
 
 // addProperties adds metadata as Envoy has it for proxy_get_property: numbers are doubles.
@@ -176,14 +178,34 @@ func (v *virtualWorld) finish(x *exchange) scenario.Answer {
 	return a
 }
 
+// openEach brings a request so many times. A value "a%3" is a0, a1, a2 and a0 again.
+func (v *virtualWorld) openEach(n int, r *scenario.Request) (all []*exchange) {
+	for i := range n {
+		one := scenario.Request{Method: r.Method, Path: r.Path}
+		for _, h := range r.Headers {
+			if begin, number, inTurn := strings.Cut(h[1], "%"); inTurn {
+				of, _ := strconv.Atoi(number)
+				h[1] = begin + strconv.Itoa(i%of)
+			}
+			one.Headers = append(one.Headers, h)
+		}
+		all = append(all, v.open(&one))
+	}
+	return all
+}
+
 // Burst implements scenario.World.
 func (v *virtualWorld) Burst(_ *testing.T, n int, r *scenario.Request) (outcomes []string) {
-	var all []*exchange
-	for range n {
-		all = append(all, v.open(r))
-	}
+	all := v.openEach(n, r)
 	v.settle()
-	for n := 0; n < 50 && slices.ContainsFunc(all, (*exchange).waits); n++ { // one callback concludes some hundred of them
+	if v.every > 0 { // a verdict comes within the timeout and a tick; one callback finds some hundred of them
+		v.Pass(50*time.Millisecond + tickOf(50*time.Millisecond) + timerStep + time.Duration(n/512)*time.Millisecond)
+		late := func(x *exchange) bool { return x.waits() && x.outcome() == "" }
+		if slices.ContainsFunc(all, late) {
+			v.worker.t.Error("a request has no verdict in time")
+		}
+	}
+	for n := 0; n < 50 && slices.ContainsFunc(all, (*exchange).waits); n++ {
 		v.Pass(20 * time.Millisecond)
 	}
 	for _, x := range all {
@@ -261,12 +283,35 @@ func (v *virtualWorld) Redis(t *testing.T, words []string) string {
 	return "OK"
 }
 
+// settle brings all replies, unless they are late.
+func (v *virtualWorld) settle() {
+	if v.every == 0 {
+		v.cluster.settle()
+	}
+}
+
 // Pass implements scenario.Virtual.
-func (v *virtualWorld) Pass(d time.Duration) { v.wait(d) }
+func (v *virtualWorld) Pass(d time.Duration) {
+	c := v.worker.clock
+	for end := c.now.Add(d); c.now.Before(end); {
+		if v.every == 0 {
+			v.wait(d)
+			return
+		}
+		v.wait(time.Millisecond)
+		if c.now.Sub(v.answered) >= v.every {
+			v.answered = c.now
+			v.reply()
+		}
+	}
+}
+
+// Late implements scenario.Virtual.
+func (v *virtualWorld) Late(every time.Duration) { v.every, v.answered = every, v.worker.clock.now }
 
 // Fault implements scenario.Virtual.
 func (v *virtualWorld) Fault(down bool) {
-	if v.Refuse = 0; down {
+	if v.Refuse, v.every = 0, 0; down {
 		v.Refuse = wasmhost.GRPCUnavailable
 		for _, c := range v.Conns {
 			if c.Open() {

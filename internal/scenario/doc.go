@@ -39,11 +39,12 @@
 //     Other lines are "time 1m30s", which lets that pass, on Envoy a second at a time; "400x GET /", a
 //     request that comes so often at once, and how often it had which status and outcome: on Envoy over
 //     many connections and, with Redis, over two Envoys; "hold GET /", whose answer the upstream keeps
-//     back; and "release", with which the first of those held gets it.
+//     back; and "release", with which the first of those held gets it. In a virtual world a value "a%3" of
+//     requests at once is a0, a1, a2 and a0 again.
 //   - upstream has the upstream answer "STATUS name:value ..." from then on, in place of 200.
 //   - redis runs commands, one a line, and shows their replies. Keys begin with "rl:". Worlds in
 //     memory know KEYS, SET and DEL.
-//   - fault is "redis down" or "redis up"; virtual only.
+//   - fault is "redis down", "redis answers every 20ms", which is all that it has by then, or "redis up"; virtual only.
 //   - log shows the lines that the plugin has logged since the scenario began; virtual only.
 //   - metrics shows the metrics that are not 0 and begin with one of these words, without "sluice." in
 //     front, a second later; virtual only.

@@ -212,6 +212,9 @@ func (f *File) add(t *testing.T, d *datadriven.TestData, rules map[string]string
 		one := c
 		one.Name = fmt.Sprintf("%s-%d-%s", f.Name, c.number, store)
 		one.Prefix, one.Store = "rl-"+one.Name, store
+		if one.has("redis") {
+			one.Prefix = "rl"
+		}
 		f.Configs = append(f.Configs, &one)
 	}
 }

@@ -37,6 +37,8 @@ type Virtual interface {
 	Pass(d time.Duration)
 	// Fault has Redis be down, or up again.
 	Fault(down bool)
+	// Late has Redis answer all that it has by then every so often, in place of at once.
+	Late(every time.Duration)
 	Log() []string
 	// Metrics are all that are not 0, by their names without the plugin's.
 	Metrics() map[string]int64
@@ -88,10 +90,16 @@ func (p *player) do(t *testing.T, d *datadriven.TestData) string {
 		p.world.Upstream(p.upstream)
 		return ""
 	case "fault":
-		if d.Input != "redis down" && d.Input != "redis up" {
-			t.Fatalf("%s: %q: want redis down or redis up", d.Pos, d.Input)
+		every, isLate := strings.CutPrefix(d.Input, "redis answers every ")
+		interval, err := time.ParseDuration(every)
+		switch {
+		case isLate && err == nil:
+			p.virtual.Late(interval)
+		case d.Input == "redis down" || d.Input == "redis up":
+			p.virtual.Fault(d.Input == "redis down")
+		default:
+			t.Fatalf("%s: %q: want redis down, redis up or redis answers every DURATION", d.Pos, d.Input)
 		}
-		p.virtual.Fault(d.Input == "redis down")
 		return ""
 	case "log":
 		return strings.Join(p.virtual.Log(), "\n")

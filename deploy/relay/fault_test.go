@@ -17,83 +17,71 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// clients send requests one after the other, so that as many are in flight at most.
-const clients = 8
-
 // activeStreams is a relay's count of the streams that it has.
 const activeStreams = "http.relay.downstream_rq_active"
 
-// startPair runs two relays in front of a Redis, and has clients ask through a limiter of both.
-func startPair(t *testing.T, plugin string) (l *load, relays [2]*envoytest.Envoy) {
+// pair starts two relays in front of a Redis, and load. inUse is the relay that has the limiter's stream: one that
+// rotates is at neither while the one count and then the other is read.
+func (l *limiter) pair(t *testing.T) (inUse func() *envoytest.Envoy) {
 	t.Helper()
 	server := redistest.Start(t)
-	for i := range relays {
-		relays[i] = envoytest.NewRelay(t, server.Addr, nil)
-	}
-	return startLoad(t, startPlugin(t, plugin, relays[0].Addr, relays[1].Addr), clients), relays
-}
-
-// inUse is the relay that has the limiter's stream. A stream that rotates is at neither while the one
-// count and then the other is read.
-func inUse(t *testing.T, relays [2]*envoytest.Envoy) (used *envoytest.Envoy) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		for _, relay := range relays {
-			if relay.Stats(activeStreams)[activeStreams] > 0 {
-				used = relay
-				return nil
+	relays := []*envoytest.Envoy{l.relay(t, 0, server.Addr, nil), l.relay(t, 1, server.Addr, nil)}
+	l.load(t)
+	l.await(t, 200)
+	return func() (used *envoytest.Envoy) {
+		t.Helper()
+		testenv.Wait(t, patience, func() error {
+			for _, relay := range relays {
+				if relay.Stats(activeStreams)[activeStreams] > 0 {
+					used = relay
+					return nil
+				}
 			}
-		}
-		return errors.New("neither relay has the stream")
-	})
-	return used
+			return errors.New("neither relay has the stream")
+		})
+		return used
+	}
 }
 
-// TestOneOfTwo: a relay that drains costs nothing, and its end what was in flight at most, in good order
+// oneOfTwo: a relay that drains costs nothing, and its end what was in flight at most, in good order
 // or not.
-func TestOneOfTwo(t *testing.T) {
-	t.Parallel()
-	l, relays := startPair(t, fmt.Sprintf(plugin, "10s"))
-	l.await(t, 200)
-	used := inUse(t, relays)
+var oneOfTwo = relayTest{name: "one-of-two", relays: 2, play: func(t *testing.T, l *limiter) {
+	inUse := l.pair(t)
+	used := inUse()
 	drain(t, used)
-	l.await(t, 200)
-	testenv.Same(t, "requests that were not decided while the relay drained", l.failed.Load(), 0)
+	testenv.Same(t, "requests that were not decided while the relay drained", l.await(t, 200), 0)
 	used.Stop()
-	l.await(t, 200)
-	testenv.Within(t, "requests that were not decided when the relay ended", l.failed.Load(), 0, clients)
+	testenv.Within(t, "requests that were not decided when the relay ended", l.await(t, 200), 0, clients)
 	used.Restart()
-	l.kill(t, relays)
-}
+	l.kill(t, inUse)
+}}
 
-// TestOneOfTwoWhileStreamsRotate: streams leave a relay that drains, so that its end costs nothing. Where
+// oneOfTwoWhileStreamsRotate: streams leave a relay that drains, so that its end costs nothing. Where
 // one is killed, Envoy gives its relays streams by turns, and the dead one's may be next: a stream in
 // place of a lost one is probed first, so that nothing more fails than what was in flight.
-func TestOneOfTwoWhileStreamsRotate(t *testing.T) {
-	t.Parallel()
-	l, relays := startPair(t, rotating("10s"))
-	l.await(t, 200)
-	used := inUse(t, relays)
-	drain(t, used)
-	testenv.Wait(t, patience, func() error { return left(used) })
-	used.Stop()
-	l.await(t, 200)
-	testenv.Same(t, "requests that were not decided", l.failed.Load(), 0)
-	used.Restart()
-	l.kill(t, relays)
+var oneOfTwoWhileStreamsRotate = relayTest{
+	name: "one-of-two-while-streams-rotate", relays: 2, rotating: true,
+	play: func(t *testing.T, l *limiter) {
+		inUse := l.pair(t)
+		used := inUse()
+		drain(t, used)
+		testenv.Wait(t, patience, func() error { return left(used) })
+		used.Stop()
+		l.await(t, 200)
+		testenv.Same(t, "requests that were not decided", l.failed.Load(), 0)
+		used.Restart()
+		l.kill(t, inUse)
+	},
 }
 
 // kill kills one of two relays, the one in use, again and again: what was in flight fails, and nothing more.
-func (l *load) kill(t *testing.T, relays [2]*envoytest.Envoy) {
+func (l *limiter) kill(t *testing.T, inUse func() *envoytest.Envoy) {
 	t.Helper()
 	for round := range 6 {
 		l.await(t, 200)
-		used := inUse(t, relays)
-		before := l.failed.Load()
+		used := inUse()
 		used.Kill()
-		l.await(t, 200)
-		failed := l.failed.Load() - before
-		testenv.Within(t, fmt.Sprintf("requests that were not decided in round %d", round), failed, 0, clients)
+		testenv.Within(t, fmt.Sprintf("requests that were not decided in round %d", round), l.await(t, 200), 0, clients)
 		used.Restart()
 	}
 }
@@ -175,150 +163,168 @@ func TestWatched(t *testing.T) {
 	testenv.Same(t, "status of /ready, which liveness asks, of a relay that drains", status, http.StatusOK)
 }
 
-// TestRedisDropsRelays: Redis closes its clients' connections behind the relay.
-func TestRedisDropsRelays(t *testing.T) {
-	t.Parallel()
+// redisDropsRelays: Redis closes its clients' connections behind the relay.
+var redisDropsRelays = relayTest{name: "redis-drops-relays", rotating: true, play: func(t *testing.T, l *limiter) {
 	server := redistest.Start(t)
-	relay := envoytest.NewRelay(t, server.Addr, nil)
-	l := startLoad(t, startPlugin(t, rotating("10s"), relay.Addr), clients)
+	l.relay(t, 0, server.Addr, nil)
+	l.load(t)
 	for range 5 {
 		l.await(t, 200)
-		failed := l.failed.Load()
 		testenv.OK(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
-		l.await(t, 200)
-		n := l.failed.Load() - failed
-		if n > clients {
-			t.Errorf("%d requests were not decided, want at most the %d in flight", n, clients)
-		}
-		t.Logf("%d requests were not decided", n)
+		testenv.Within(t, "requests that were not decided, at most those in flight", l.await(t, 200), 0, clients)
 	}
-}
+}}
 
-// TestRedisBack: a Redis that was away decides again, through a relay that stayed.
-func TestRedisBack(t *testing.T) {
-	t.Parallel()
+// redisBack: a Redis that was away decides again, through a relay that stayed.
+var redisBack = relayTest{name: "redis-back", timeout: "500ms", play: func(t *testing.T, l *limiter) {
 	server := redistest.Start(t)
-	relay := envoytest.NewRelay(t, server.Addr, nil)
-	e := startLimiter(t, "500ms", relay.Addr)
+	l.relay(t, 0, server.Addr, nil)
+	l.awaitDecided(t)
 	server.Kill()
 	for range 3 {
-		if err := decided(e); err == nil || !strings.Contains(err.Error(), "503") {
-			t.Fatalf("without Redis: %v, want status 503", err)
-		}
+		testenv.OK(t, l.undecided())
 	}
 	server.Restart()
-	l := startLoad(t, e, 1)
-	l.await(t, 50)
+	l.load(t)
 	began := time.Now()
-	l.await(t, 50)
+	l.await(t, 400)
 	if took := time.Since(began); took > patience/2 {
-		t.Errorf("50 requests took %v", took)
+		t.Errorf("400 requests took %v", took)
 	}
-}
+}}
 
-// TestRelayAddedLater: streams rotate, so that a relay that was not there when they began gets
+// relayAddedLater: streams rotate, so that a relay that was not there when they began gets
 // its share, and no request notices.
-func TestRelayAddedLater(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := envoytest.NewRelay(t, server.Addr, nil), envoytest.NewRelay(t, server.Addr, nil)
-	b.Kill()
-	e := envoytest.Start(t, envoytest.Options{
-		Plugin: rotating("10s"),
-		Redis:  []string{a.Addr}, Quiet: true, Workers: 4, Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit: func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", a.Addr, b.Addr) },
+var relayAddedLater = relayTest{
+	name: "relay-added-later", relays: 2, rotating: true,
+	play: func(t *testing.T, l *limiter) {
+		server := redistest.Start(t)
+		a := l.relay(t, 0, server.Addr, nil)
+		l.load(t)
+		l.await(t, 200)
+		before := l.failed.Load()
+		b := l.relay(t, 1, server.Addr, nil)
+		const opened = "http.relay.downstream_rq_total"
+		testenv.Wait(t, patience, func() error {
+			if n := b.Stats(opened)[opened]; n < 3 {
+				return fmt.Errorf("the relay that came later has had %d streams", n)
+			}
+			return nil
+		})
+		l.await(t, 200)
+		l.stop()
+		testenv.Same(t, "requests that were not decided while streams rotated", l.failed.Load()-before, 0)
+		// The worker's, and another while it is replaced.
+		streams := a.Stats(activeStreams)[activeStreams] + b.Stats(activeStreams)[activeStreams]
+		testenv.Within(t, "open streams", streams, 0, 2)
+	},
+}
+
+// refusedPath: a cluster that leads to something else than a relay is named in the log.
+var refusedPath = relayTest{name: "refused-path", timeout: "1s", play: func(t *testing.T, l *limiter) {
+	l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) {
+		c.Set(relayManager+"/route_config/virtual_hosts/0/routes/0/match/path", "/other")
 	})
-	testenv.Wait(t, patience, func() error { return decided(e) })
-	l := startLoad(t, e, clients)
-	l.await(t, 200)
-	before := l.failed.Load()
-	b.Restart()
-	const opened = "http.relay.downstream_rq_total"
 	testenv.Wait(t, patience, func() error {
-		if n := b.Stats(opened)[opened]; n < 3 {
-			return fmt.Errorf("the relay that came later has had %d streams", n)
+		_ = l.decided()
+		if !strings.Contains(l.Log(), "no such route at the relay") {
+			return errors.New("the log does not say so")
 		}
 		return nil
 	})
-	l.await(t, 200)
-	l.stop()
-	if failed := l.failed.Load() - before; failed != 0 {
-		t.Errorf("%d requests were not decided while streams rotated", failed)
-	}
-	// One stream for each worker that asks, and another while it is replaced.
-	if n := a.Stats(activeStreams)[activeStreams] + b.Stats(activeStreams)[activeStreams]; n > 8 {
-		t.Errorf("%d streams are open, want no more than two for each of 4 workers", n)
-	}
-}
+}}
 
-// TestRefusedPath: a cluster that leads to something else than a relay is named in the log.
-func TestRefusedPath(t *testing.T) {
-	t.Parallel()
-	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, func(c *envoyconf.Config) {
-		c.Set("static_resources/listeners/relay/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/"+
-			"routes/0/match/path", "/other")
-	})
-	e := envoytest.Start(t, envoytest.Options{
-		Plugin: fmt.Sprintf(plugin, "1s"), Redis: []string{relay.Addr}, Workers: 1,
-		Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit:     func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relay.Addr) },
-	})
-	testenv.Wait(t, patience, func() error {
-		_ = decided(e)
-		if !strings.Contains(e.Log(), "no such route at the relay") {
-			return fmt.Errorf("the log does not say so")
-		}
-		return nil
-	})
-}
-
-// TestHungRelay: a relay that hangs costs what waits for it, and what comes while the breaker is
+// hungRelay: a relay that hangs costs what waits for it, and what comes while the breaker is
 // open. Then the other one decides, and the first one is none the worse when it goes on.
-func TestHungRelay(t *testing.T) {
-	t.Parallel()
-	l, relays := startPair(t, rotating("200ms"))
-	l.await(t, 200)
-	used := inUse(t, relays)
-	began := time.Now()
-	signal(t, used, syscall.SIGSTOP)
-	l.await(t, 400)
-	t.Logf("%d requests were not decided; 400 were, %v after the relay hung", l.failed.Load(), time.Since(began))
-	signal(t, used, syscall.SIGCONT)
-	l.await(t, 400)
+var hungRelay = relayTest{
+	name: "hung-relay", relays: 2, rotating: true, timeout: "200ms",
+	play: func(t *testing.T, l *limiter) {
+		pid := l.pair(t)().PID()
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+		began := time.Now()
+		testenv.OK(t, syscall.Kill(pid, syscall.SIGSTOP))
+		failed := l.await(t, 400)
+		t.Logf("%d requests were not decided; 400 were, %v after the relay hung", failed, time.Since(began))
+		testenv.OK(t, syscall.Kill(pid, syscall.SIGCONT))
+		l.await(t, 400)
+	},
 }
 
-// TestOnlyRelay: without a relay nothing is decided; with the same one again everything is.
-func TestOnlyRelay(t *testing.T) {
-	t.Parallel()
-	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
-	e := startPlugin(t, rotating("2s"), relay.Addr)
-	l := startLoad(t, e, clients)
+// onlyRelay: without a relay nothing is decided; with the same one again everything is.
+var onlyRelay = relayTest{name: "only-relay", rotating: true, timeout: "2s", play: func(t *testing.T, l *limiter) {
+	relay := l.relay(t, 0, redistest.Start(t).Addr, nil)
+	l.load(t)
 	l.await(t, 200)
 	relay.Kill()
-	testenv.Wait(t, patience, func() error { return undecided(e) })
+	testenv.Wait(t, patience, l.undecided)
 	began := time.Now()
 	relay.Restart()
 	l.await(t, 400)
 	t.Logf("400 requests were decided %v after the relay began to start", time.Since(began))
-	failed := l.failed.Load()
-	l.await(t, 200)
-	if n := l.failed.Load() - failed; n != 0 {
-		t.Errorf("%d requests were not decided once the relay was back", n)
-	}
-}
+	testenv.Same(t, "requests that were not decided once the relay was back", l.await(t, 200), 0)
+}}
 
-// undecided reports whether a request is refused because Redis did not decide it.
-func undecided(e *envoytest.Envoy) error {
-	if err := decided(e); err == nil || !strings.Contains(err.Error(), "503") {
-		return fmt.Errorf("a request was decided, or failed otherwise: %v", err)
+// Control planes name clusters in ways that no host may have; what the relay is asked for is a host all the same.
+var (
+	clusterOfIstio = relayTest{
+		name: "cluster-of-istio", cluster: "outbound|9000||sluice-relay.redis.svc.cluster.local",
+		play: func(t *testing.T, l *limiter) {
+			l.relay(t, 0, redistest.Start(t).Addr, nil)
+			l.awaitDecided(t)
+		},
 	}
-	return nil
-}
+	clusterOfEnvoyGateway = relayTest{
+		name: "cluster-of-envoy-gateway", cluster: "grpcroute/default/sluice-relay/rule/0", play: clusterOfIstio.play,
+	}
+)
 
-// signal sends a signal to a relay's process, which goes on when the test ends.
-func signal(t *testing.T, relay *envoytest.Envoy, s syscall.Signal) {
+// Where a relay bounds its streams and connections.
+const (
+	relayManager = "static_resources/listeners/relay/filter_chains/0/filters/0/typed_config"
+	httpOptions  = relayManager + "/common_http_protocol_options"
+)
+
+// Operators may bound how long a relay's streams and connections live. A connection's end leaves its streams to
+// finish, and they rotate to another one; a stream's own end fails what is in flight.
+var (
+	relayEndsConnections = relayTest{name: "relay-ends-connections", rotating: true, play: func(t *testing.T, l *limiter) {
+		l.bounded(t, `{max_connection_duration: 1s}`, "http.relay.downstream_cx_max_duration_reached", 0)
+	}}
+	relayEndsStreams = relayTest{name: "relay-ends-streams", play: func(t *testing.T, l *limiter) {
+		l.bounded(t, `{max_stream_duration: 1s}`, "http.relay.downstream_rq_max_duration_reached", clients)
+	}}
+)
+
+// bounded starts a relay with bounds, and wants so many requests to be undecided at most at each end that it counts.
+func (l *limiter) bounded(t *testing.T, bounds, count string, each int64) {
 	t.Helper()
-	pid := relay.PID()
-	testenv.OK(t, syscall.Kill(pid, s))
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	relay := l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) { c.Set(httpOptions, c.Fragment(bounds)) })
+	l.load(t)
+	testenv.Wait(t, patience, func() error {
+		if n := relay.Stats(count)[count]; n < 3 {
+			return fmt.Errorf("%d have ended", n)
+		}
+		return nil
+	})
+	l.stop()
+	ends := relay.Stats(count)[count]
+	testenv.Within(t, "requests that were not decided", l.failed.Load(), 0, ends*each)
+	t.Logf("%d ends, %d requests were not decided, %d were", ends, l.failed.Load(), l.admitted.Load())
 }
+
+// idleStreams: a relay may end a stream that no request uses; the next request opens another one.
+var idleStreams = relayTest{name: "idle-streams", play: func(t *testing.T, l *limiter) {
+	relay := l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) {
+		c.Set(relayManager+"/stream_idle_timeout", "1s")
+	})
+	l.awaitDecided(t)
+	for range 3 {
+		testenv.Wait(t, patience, func() error {
+			if n := relay.Stats(activeStreams)[activeStreams]; n != 0 {
+				return fmt.Errorf("%d streams are open", n)
+			}
+			return nil
+		})
+		testenv.SameError(t, "the next request", l.decided(), nil)
+	}
+}}

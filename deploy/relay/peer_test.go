@@ -2,13 +2,13 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,109 +23,79 @@ func frame(flag byte, stated uint32, content []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flag}, stated), content...)
 }
 
-// endless is a first piece of a body and then another one, for as long as the relay takes it
-// and up to so many bytes.
-func endless(first, more []byte, upTo int) (next func() []byte) {
-	sent := 0
-	return func() []byte {
-		if first != nil {
-			piece := first
-			first = nil
-			return piece
-		}
-		if sent >= upTo {
-			return nil
-		}
-		sent += len(more)
-		return more
-	}
+// pieces is a body in HTTP/2 frames of a size: each read becomes one.
+type pieces struct {
+	io.Reader
+
+	size int
 }
 
-// talk sends pieces as a stream's body until there are no more, and returns what the relay has
-// answered when that is complete or the stream has ended. Where nothing complete is expected, it
-// waits for a second.
-func talk(t *testing.T, relay string, next func() []byte, complete func(answer []byte) bool) (answer []byte) {
+func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(p.size, len(b))]) }
+
+// talk sends a stream's body, and returns what the relay has answered when that is complete or the stream has ended.
+// Where nothing complete is expected, it waits for a second.
+func talk(t *testing.T, relay string, body io.Reader, complete func(answer []byte) bool) (answer []byte) {
 	t.Helper()
 	limit := patience
 	if complete == nil {
 		limit, complete = time.Second, func([]byte) bool { return false }
 	}
-	heard := make(chan struct{})
+	listening, stop := context.WithTimeout(t.Context(), limit)
+	defer stop()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
 	defer transport.CloseIdleConnections()
-	body, to := io.Pipe()
-	go func() {
-		var err error
-		for piece := next(); err == nil && piece != nil; piece = next() {
-			_, err = to.Write(piece)
-		}
-		select { // for what is still to come back
-		case <-heard:
-		case <-time.After(limit):
-		}
-		to.CloseWithError(io.ErrUnexpectedEOF)
-	}()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+relay+"/sluice.Redis/Stream", body)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
+	open, end := io.Pipe() // the request goes on until the answer is there
+	context.AfterFunc(listening, func() { end.CloseWithError(io.ErrUnexpectedEOF) })
+	request, err := http.NewRequestWithContext(listening, http.MethodPost, "http://"+relay+"/sluice.Redis/Stream",
+		io.MultiReader(body, open))
+	testenv.OK(t, err)
 	request.Header.Set("content-type", "application/grpc")
 	resp, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil
 	}
 	defer resp.Body.Close()
-	defer close(heard)
-	buffer := make([]byte, 4096)
-	for !complete(answer) {
-		n, err := resp.Body.Read(buffer)
+	defer stop() // Close waits for the request's end
+	for buffer := make([]byte, 4096); err == nil && !complete(answer); {
+		var n int
+		n, err = resp.Body.Read(buffer)
 		answer = append(answer, buffer[:n]...)
-		if err != nil {
-			break
-		}
 	}
 	return answer
 }
 
-// TestHostilePeer: whatever a peer sends, other limiters are decided, and the relay's memory
+// hostilePeer: whatever a peer sends, other limiters are decided, and the relay's memory
 // stays as it is.
-func TestHostilePeer(t *testing.T) {
-	t.Parallel()
-	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
-	l := startLoadEvery(t, 5*time.Millisecond, startLimiter(t, "10s", relay.Addr), 4)
+var hostilePeer = relayTest{name: "hostile-peer", play: func(t *testing.T, l *limiter) {
+	relay := l.relay(t, 0, redistest.Start(t).Addr, nil)
+	l.load(t)
 	l.await(t, 100)
 	before := relay.ResidentKB()
-	noise := make([]byte, 64<<10)
-	for i := range noise {
-		noise[i] = byte(rand.Uint32())
-	}
 	for name, peer := range map[string]struct {
-		first, more []byte
-		upTo        int
+		sent  []byte
+		noise int64 // bytes after it
 	}{
-		"2 GB stated, and sent": {frame(0, 2<<30-1, nil), bytes.Repeat([]byte{'x'}, 64<<10), 200 << 20},
-		"4 GB stated, no more":  {frame(0, 1<<32-1, nil), nil, 0},
-		"half a header":         {[]byte{0, 0}, nil, 0},
-		"compressed":            {frame(1, 10, []byte("*1\r\n$4\r\nPING\r\n")), nil, 0},
-		"empty messages":        {nil, bytes.Repeat(frame(0, 0, nil), 10_000), 5 << 20},
-		"noise":                 {nil, noise, 10 << 20},
-		"no RESP":               {frame(0, 64<<10, noise), noise, 0},
-		"many elements":         {frame(0, 13, []byte("*2000000000\r\n")), nil, 0},
-		"a long element":        {frame(0, 1<<30, []byte("*1\r\n$2000000000\r\n")), noise, 50 << 20},
+		"2 GB stated, and sent": {frame(0, 2<<30-1, nil), 200 << 20},
+		"4 GB stated, no more":  {frame(0, 1<<32-1, nil), 0},
+		"half a header":         {[]byte{0, 0}, 0},
+		"compressed":            {frame(1, 10, []byte("*1\r\n$4\r\nPING\r\n")), 0},
+		"empty messages":        {bytes.Repeat(frame(0, 0, nil), 1<<20), 0},
+		"noise":                 {nil, 10 << 20},
+		"no RESP":               {frame(0, 64<<10, nil), 64 << 10},
+		"many elements":         {frame(0, 13, []byte("*2000000000\r\n")), 0},
+		"a long element":        {frame(0, 1<<30, []byte("*1\r\n$2000000000\r\n")), 50 << 20},
 	} {
-		talk(t, relay.Addr, endless(peer.first, peer.more, peer.upTo), nil)
+		noise := io.LimitReader(rand.NewChaCha8([32]byte{}), peer.noise)
+		talk(t, relay.Addr, io.MultiReader(bytes.NewReader(peer.sent), noise), nil)
 		l.await(t, 50)
 		if grown := relay.ResidentKB() - before; grown > 64<<10 {
 			t.Errorf("%s: the relay holds %d KB more", name, grown)
 		}
 	}
-	if failed := l.failed.Load(); failed != 0 {
-		t.Errorf("%d requests of another limiter were not decided", failed)
-	}
-}
+	testenv.Same(t, "requests of another limiter that were not decided", l.failed.Load(), 0)
+}}
 
 // TestCompressed: a set compression flag ends the stream, and none of it is a command.
 func TestCompressed(t *testing.T) {
@@ -135,12 +105,12 @@ func TestCompressed(t *testing.T) {
 	command := []byte("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n")
 	plain := frame(0, uint32(len(command)), command)
 	confirmed := func(answer []byte) bool { return bytes.Contains(answer, []byte("+OK")) }
-	if got := talk(t, relay.Addr, endless(plain, nil, 0), confirmed); !bytes.Contains(got, []byte("+OK")) {
+	if got := talk(t, relay.Addr, bytes.NewReader(plain), confirmed); !bytes.Contains(got, []byte("+OK")) {
 		t.Errorf("an uncompressed message is answered with %q, want +OK", got)
 	}
 	server.Client().FlushAll(t.Context())
 	flagged := append([]byte{1}, plain[1:]...)
-	if got := talk(t, relay.Addr, endless(append(flagged, plain...), nil, 0), nil); bytes.Contains(got, []byte("+OK")) {
+	if got := talk(t, relay.Addr, bytes.NewReader(append(flagged, plain...)), nil); bytes.Contains(got, []byte("+OK")) {
 		t.Errorf("a compressed message is answered with %q", got)
 	}
 	if n := server.Client().DBSize(t.Context()).Val(); n != 0 {
@@ -163,29 +133,11 @@ func TestPieces(t *testing.T) {
 		return bytes.Count(answer, []byte("c")) == 1500 && bytes.HasSuffix(answer, []byte("\n"))
 	}
 	for _, size := range []int{1, 3, 5, 6, 700, len(all)} {
-		got := unframed(t, talkInPieces(t, relay.Addr, all, size, complete))
+		got := unframed(t, talk(t, relay.Addr, pieces{bytes.NewReader(all), size}, complete))
 		if !bytes.Equal(got, want) {
 			t.Errorf("in pieces of %d bytes: %q, want %q", size, got, want)
 		}
 	}
-}
-
-// talkInPieces sends bytes in HTTP/2 frames of a size.
-func talkInPieces(t *testing.T, relay string, all []byte, size int, complete func(answer []byte) bool) []byte {
-	t.Helper()
-	var pieces [][]byte
-	for piece := range slices.Chunk(all, size) {
-		pieces = append(pieces, piece)
-	}
-	next := 0
-	piece := func() []byte {
-		if next == len(pieces) {
-			return nil
-		}
-		next++
-		return pieces[next-1]
-	}
-	return talk(t, relay, piece, complete)
 }
 
 // unframed is the content of messages, none of them longer than a limiter reads at a time.
@@ -201,63 +153,58 @@ func unframed(t *testing.T, in []byte) (out []byte) {
 	return out
 }
 
-// TestCutAtEachByte: where TCP brings each byte by itself, everything is decided.
-func TestCutAtEachByte(t *testing.T) {
-	t.Parallel()
+// cutAtEachByte: where TCP brings each byte by itself, everything is decided.
+var cutAtEachByte = relayTest{name: "cut-at-each-byte", play: func(t *testing.T, l *limiter) {
 	relay := envoytest.NewRelay(t, redistest.Start(t).Addr, nil)
-	e := startLimiter(t, "10s", sliced(t, relay.Addr))
-	l := startLoad(t, e, 4)
-	l.await(t, 100)
-	l.stop()
-	if failed := l.failed.Load(); failed != 0 {
-		t.Errorf("%d requests were not decided", failed)
+	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", l.ports[0]))
+	testenv.OK(t, err)
+	t.Cleanup(func() { listener.Close() })
+	carry := func(to, from net.Conn) { // the methods of a Conn that copy more at once are hidden
+		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 1))
+		to.Close()
 	}
-}
-
-// sliced is a TCP proxy that writes each byte by itself.
-func sliced(t *testing.T, target string) (addr string) {
-	t.Helper()
-	carry := func(to, from net.Conn) {
-		defer to.Close()
-		buffer := make([]byte, 4096)
+	go func() {
 		for {
-			n, err := from.Read(buffer)
-			for i := range n {
-				if _, err := to.Write(buffer[i : i+1]); err != nil {
-					return
-				}
-			}
+			near, err := listener.Accept()
 			if err != nil {
 				return
 			}
-		}
-	}
-	return testenv.Listen(t, func(near net.Conn) {
-		if far, err := net.Dial("tcp", target); err == nil {
+			far, err := net.Dial("tcp", relay.Addr)
+			if err != nil {
+				near.Close()
+				continue
+			}
 			go carry(near, far) // each ends when the other does
 			carry(far, near)
 		}
-	})
-}
+	}()
+	l.load(t)
+	l.await(t, 100)
+	l.stop()
+	testenv.Same(t, "requests that were not decided", l.failed.Load(), 0)
+}}
 
-// TestDatabaseOfAnother: all peers share the relay's connection to Redis. One that selects another database is
+// databaseOfAnother: all peers share the relay's connection to Redis. One that selects another database is
 // refused, since every limiter's counters would move there with it.
-func TestDatabaseOfAnother(t *testing.T) {
-	t.Parallel()
+var databaseOfAnother = relayTest{name: "database-of-another", play: func(t *testing.T, l *limiter) {
 	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
-	relay := startRotating(t, server.Addr, newSecretVolume(t, password).file())
-	startLimiter(t, "10s", relay.Addr)
+	relay := startRotating(t, l.ports[0], server.Addr, newSecretVolume(t, password).file())
+	l.awaitDecided(t)
 	selects := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n")
-	answer := talk(t, relay.Addr, endless(frame(0, uint32(len(selects)), selects), nil, 0), func(answer []byte) bool {
-		return bytes.HasSuffix(answer, []byte("\r\n"))
-	})
+	body := bytes.NewReader(frame(0, uint32(len(selects)), selects))
+	answer := talk(t, relay.Addr, body, func(answer []byte) bool { return bytes.HasSuffix(answer, []byte("\r\n")) })
 	if !bytes.Contains(answer, []byte("-NOPERM")) {
 		t.Errorf("SELECT was answered with %q, want -NOPERM", answer)
 	}
-	startLimiter(t, "10s", relay.Addr)
-	keyspace, err := admin.Info(t.Context(), "keyspace").Result()
-	testenv.OK(t, err)
-	if !strings.Contains(keyspace, "db0:") || strings.Contains(keyspace, "db5:") {
-		t.Errorf("the counters are not in database 0 alone:\n%s", keyspace)
-	}
-}
+	var keyspace string
+	testenv.Wait(t, patience, func() (err error) { // a counter lasts for a moment
+		if err = l.decided(); err == nil {
+			keyspace, err = admin.Info(t.Context(), "keyspace").Result()
+		}
+		if err == nil && !strings.Contains(keyspace, "db0:") {
+			err = fmt.Errorf("database 0 has no counter: %s", keyspace)
+		}
+		return err
+	})
+	testenv.Same(t, "that database 5 has counters", strings.Contains(keyspace, "db5:"), false)
+}}

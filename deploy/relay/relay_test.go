@@ -3,6 +3,7 @@
 package relay_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -23,49 +24,147 @@ const patience = 60 * time.Second
 
 const password = "correct-horse"
 
-const (
-	tls        = "/typed_config/common_tls_context"
-	ownCert    = tls + "/tls_certificates/0/certificate_chain/filename"
-	ownKey     = tls + "/tls_certificates/0/private_key/filename"
-	authority  = tls + "/validation_context/trusted_ca/filename"
-	relaySide  = "static_resources/listeners/relay/filter_chains/0/transport_socket"
-	gatewayTLS = "static_resources/clusters/relay/transport_socket"
-)
-
-// certify gives a side of the connection its certificate.
-func certify(c *envoyconf.Config, side, ca, cert, key string) {
-	c.Set(side+ownCert, cert)
-	c.Set(side+ownKey, key)
-	c.Set(side+authority, ca)
+// relayTest is a test of a limiter and the relays that it asks. The limiters of all tests are listeners of one Envoy.
+type relayTest struct {
+	name     string
+	timeout  string // of Redis; 10s unless set
+	rotating bool   // streams live for a second
+	relays   int    // 1 unless set
+	cluster  string // its name; the test's unless set
+	play     func(t *testing.T, l *limiter)
 }
 
-// startShipped runs relay.yaml, and limiter.yaml with a certificate for an identity.
-func startShipped(
-	t *testing.T, redisAddr string, identities ...string,
-) (relay *envoytest.Envoy, limiters []*envoytest.Envoy) {
-	t.Helper()
-	ca := testenv.NewAuthority(t)
-	relay = envoytest.Start(t, envoytest.Options{
-		File: "deploy/relay/relay.yaml", Env: []string{"REDIS_PASSWORD=" + password},
-		Edit: func(c *envoyconf.Config) {
-			c.SetRedis(redisAddr)
-			cert, key := ca.Issue("relay", "spiffe://cluster.local/ns/redis/sa/relay")
-			certify(c, relaySide, ca.CertFile, cert, key)
-		},
-	})
-	upstream := envoytest.NewUpstream(t, nil).Addr
-	for i, identity := range identities {
-		limiters = append(limiters, envoytest.Start(t, envoytest.Options{
-			File: "deploy/relay/limiter.yaml",
-			Edit: func(c *envoyconf.Config) {
-				c.SetUpstream(upstream)
-				c.Set("static_resources/clusters/relay/load_assignment/endpoints", c.Endpoints([]string{relay.Addr}))
-				cert, key := ca.Issue(fmt.Sprint("limiter", i), identity)
-				certify(c, gatewayTLS, ca.CertFile, cert, key)
-			},
-		}))
+var relayTests = []relayTest{
+	clusterOfEnvoyGateway, clusterOfIstio, cutAtEachByte, databaseOfAnother, hostilePeer, hungRelay, idleStreams,
+	oneOfTwo, oneOfTwoWhileStreamsRotate, onlyRelay, primaryDies, primaryIsAskedToGo, redisBack, redisDropsRelays, refusedPath,
+	relayAddedLater, relayEndsConnections, relayEndsStreams, rotatePassword,
+}
+
+// limiter asks relays at ports where a test has yet to start them.
+type limiter struct {
+	*envoytest.Envoy // of all limiters
+
+	url   string
+	ports []int // of its relays
+
+	admitted, failed atomic.Int64 // of load
+	stop             func()       // ends load
+}
+
+// TestRelay plays the tests. The limit is never reached, so that a request which is not admitted was not decided.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	const plugin = `{"redis": {"cluster": %q, "timeout": %q%s}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "r", "key": [{"header": "x-user", "default": "-"}],
+			"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`
+	opts := envoytest.Options{
+		Quiet: true, Workers: 1, Upstream: envoytest.NewUpstream(t, nil).Addr, Beside: map[string]string{},
 	}
-	return relay, limiters
+	limiters := map[*limiter]relayTest{}
+	for _, test := range relayTests {
+		l, rotates := new(limiter), ""
+		for range max(1, test.relays) {
+			l.ports = append(l.ports, testenv.FreePort(t))
+		}
+		if test.rotating {
+			rotates = `, "max_stream_age": "1s"`
+		}
+		opts.Beside[test.name] = fmt.Sprintf(plugin, cmp.Or(test.cluster, test.name), cmp.Or(test.timeout, "10s"), rotates)
+		limiters[l] = test
+	}
+	opts.Edit = func(c *envoyconf.Config) {
+		for l, test := range limiters {
+			var addrs []string
+			for _, port := range l.ports {
+				addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", port))
+			}
+			c.Append("static_resources/clusters", c.HTTP2Cluster(cmp.Or(test.cluster, test.name), addrs...))
+		}
+	}
+	e := envoytest.Start(t, opts)
+	for l, test := range limiters {
+		l.Envoy, l.url = e, e.Beside[test.name]
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.play(t, l)
+		})
+	}
+}
+
+// relay starts one of the relays in front of a Redis.
+func (l *limiter) relay(t *testing.T, i int, redis string, edit func(*envoyconf.Config)) *envoytest.Envoy {
+	t.Helper()
+	return envoytest.NewRelayAt(t, l.ports[i], redis, edit)
+}
+
+// decided is an error unless Redis decides a request.
+func (l *limiter) decided() error {
+	resp, err := http.Get(l.url)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// undecided is an error unless a request is refused because Redis did not decide it.
+func (l *limiter) undecided() error {
+	if err := l.decided(); err == nil || !strings.Contains(err.Error(), "503") {
+		return fmt.Errorf("a request was decided, or failed otherwise: %v", err)
+	}
+	return nil
+}
+
+// awaitDecided returns when Redis decides requests.
+func (l *limiter) awaitDecided(t *testing.T) {
+	t.Helper()
+	testenv.Wait(t, patience, l.decided)
+}
+
+// clients send requests one after the other, so that as many are in flight at most.
+const clients = 8
+
+// load has clients send requests, once Redis decides them, until it is stopped. They pause for a moment each time,
+// which leaves the processors to relays and other tests.
+func (l *limiter) load(t *testing.T) {
+	t.Helper()
+	l.awaitDecided(t)
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+				if err := l.decided(); err != nil {
+					l.failed.Add(1)
+				} else {
+					l.admitted.Add(1)
+				}
+			}
+		})
+	}
+	l.stop = sync.OnceFunc(func() { close(done); group.Wait() })
+	t.Cleanup(l.stop)
+}
+
+// await returns when so many more requests of load were decided, and says how many more were not.
+func (l *limiter) await(t *testing.T, more int64) (failed int64) {
+	t.Helper()
+	before, want := l.failed.Load(), l.admitted.Load()+more
+	testenv.Wait(t, patience, func() error {
+		if got := l.admitted.Load(); got < want {
+			return fmt.Errorf("%d requests decided, %d failed; want %d", got, l.failed.Load(), want)
+		}
+		return nil
+	})
+	return l.failed.Load() - before
 }
 
 // TestShipped: a limiter without any secret decides everything, of the identity that the relay
@@ -74,9 +173,33 @@ func startShipped(
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
-	relay, limiters := startShipped(t, server.Addr, "spiffe://cluster.local/ns/default/sa/gateway",
-		"spiffe://cluster.local/ns/default/sa/other")
-	limits(t, limiters[0], "20")
+	ca := testenv.NewAuthority(t)
+	certify := func(c *envoyconf.Config, side, identity string) {
+		cert, key := ca.Issue(identity[strings.LastIndex(identity, "/")+1:], identity)
+		const tls = "/transport_socket/typed_config/common_tls_context"
+		c.Set(side+tls+"/tls_certificates/0/certificate_chain/filename", cert)
+		c.Set(side+tls+"/tls_certificates/0/private_key/filename", key)
+		c.Set(side+tls+"/validation_context/trusted_ca/filename", ca.CertFile)
+	}
+	relay := envoytest.Start(t, envoytest.Options{
+		File: "deploy/relay/relay.yaml", Env: []string{"REDIS_PASSWORD=" + password},
+		Edit: func(c *envoyconf.Config) {
+			c.SetRedis(server.Addr)
+			certify(c, "static_resources/listeners/relay/filter_chains/0", "spiffe://cluster.local/ns/redis/sa/relay")
+		},
+	})
+	limiters := map[string]*envoytest.Envoy{}
+	for _, name := range []string{"gateway", "other"} {
+		limiters[name] = envoytest.Start(t, envoytest.Options{
+			File: "deploy/relay/limiter.yaml",
+			Edit: func(c *envoyconf.Config) {
+				c.SetUpstream(envoytest.NewUpstream(t, nil).Addr)
+				c.Set("static_resources/clusters/relay/load_assignment/endpoints", c.Endpoints([]string{relay.Addr}))
+				certify(c, "static_resources/clusters/relay", "spiffe://cluster.local/ns/default/sa/"+name)
+			},
+		})
+	}
+	limiters["gateway"].AwaitRejection("/", "20")
 	keys, err := admin.Keys(t.Context(), "rl:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Errorf("Redis has the counters %q, %v; want one", keys, err)
@@ -86,12 +209,14 @@ func TestShipped(t *testing.T) {
 		t.Errorf("the clients of Redis are %s, %v; want the user sluice", users, err)
 	}
 	for range 40 { // twice what the limit admits
-		if status, limit := get(t, limiters[1].URL); status != http.StatusOK || limit != "" {
-			t.Fatalf("through a relay that refuses: status %d, limit %q; want 200 and none", status, limit)
-		}
+		resp, err := http.Get(limiters["other"].URL)
+		testenv.OK(t, err)
+		resp.Body.Close()
+		testenv.Same(t, "status through a relay that refuses", resp.StatusCode, http.StatusOK)
+		testenv.Same(t, "limit through a relay that refuses", resp.Header.Get("X-RateLimit-Limit"), "")
 	}
 	const refuses = "the relay refuses this proxy"
-	if log := limiters[1].Log(); !strings.Contains(log, refuses) {
+	if log := limiters["other"].Log(); !strings.Contains(log, refuses) {
 		t.Errorf("the limiter's log does not say that %s:\n%s", refuses, log)
 	}
 	if denied := relay.Stats("http.relay.rbac.denied")["http.relay.rbac.denied"]; denied == 0 {
@@ -113,128 +238,4 @@ func TestNoSecret(t *testing.T) {
 			t.Errorf("limiter.yaml has %q", word)
 		}
 	}
-}
-
-func get(t *testing.T, url string) (status int, limit string) {
-	t.Helper()
-	resp, err := http.Get(url)
-	testenv.OK(t, err)
-	defer resp.Body.Close()
-	return resp.StatusCode, resp.Header.Get("X-RateLimit-Limit")
-}
-
-// limits sends requests until one is rejected, by a limit of the given capacity.
-func limits(t *testing.T, e *envoytest.Envoy, capacity string) {
-	t.Helper()
-	testenv.Wait(t, patience, func() error {
-		status, limit := get(t, e.URL)
-		if status != http.StatusTooManyRequests || limit != capacity {
-			return fmt.Errorf("status %d, limit %q; want 429, %q", status, limit, capacity)
-		}
-		return nil
-	})
-}
-
-// plugin is a configuration whose limit is never reached, so that a request which is not
-// admitted was not decided.
-const plugin = `{"redis": {"cluster": "redis", "timeout": %q}, "failure": {"mode": "deny"}, "rules": [
-	{"name": "r", "key": [{"header": "x-user", "default": "-"}],
-		"limits": [{"algorithm": "gcra", "limit": 1000000, "window": "1s"}]}]}`
-
-// rotating is that configuration with streams that live for a second.
-func rotating(timeout string) string {
-	return strings.Replace(fmt.Sprintf(plugin, timeout), `"cluster": "redis"`,
-		`"cluster": "redis", "max_stream_age": "1s"`, 1)
-}
-
-// startLimiter runs an Envoy that limits through relays.
-func startLimiter(t *testing.T, timeout string, relays ...string) *envoytest.Envoy {
-	t.Helper()
-	return startPlugin(t, fmt.Sprintf(plugin, timeout), relays...)
-}
-
-// startPlugin runs an Envoy with a configuration that limits through relays.
-func startPlugin(t *testing.T, plugin string, relays ...string) *envoytest.Envoy {
-	t.Helper()
-	e := envoytest.Start(t, envoytest.Options{
-		Plugin: plugin, Redis: relays[:1], Quiet: true, Workers: 1,
-		Upstream: envoytest.NewUpstream(t, nil).Addr,
-		Edit:     func(c *envoyconf.Config) { envoytest.Relayed(c, "redis", relays...) },
-	})
-	testenv.Wait(t, patience, func() error { return decided(e) })
-	return e
-}
-
-// decided reports whether Redis decides a request.
-func decided(e *envoytest.Envoy) error { return decidedAt(e.URL) }
-
-func decidedAt(url string) error {
-	resp, err := http.Get(url)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return nil
-}
-
-// load is the requests that clients send one after the other.
-type load struct {
-	decided, failed atomic.Int64
-	done            chan struct{}
-	clients         sync.WaitGroup
-}
-
-// startLoad sends requests by clients of a connection each, as fast as they are answered: the faster, the
-// more fails where a fault costs more than what is in flight.
-func startLoad(t *testing.T, e *envoytest.Envoy, clients int) *load {
-	t.Helper()
-	return startLoadEvery(t, 0, e, clients)
-}
-
-// startLoadEvery has each client wait before each request, which leaves the processors to other tests.
-func startLoadEvery(t *testing.T, interval time.Duration, e *envoytest.Envoy, clients int) *load {
-	t.Helper()
-	l := &load{done: make(chan struct{})}
-	for range clients {
-		l.clients.Go(func() {
-			for {
-				select {
-				case <-l.done:
-					return
-				case <-time.After(interval):
-				}
-				if err := decided(e); err != nil {
-					l.failed.Add(1)
-				} else {
-					l.decided.Add(1)
-				}
-			}
-		})
-	}
-	t.Cleanup(sync.OnceFunc(l.stop))
-	return l
-}
-
-func (l *load) stop() {
-	select {
-	case <-l.done:
-	default:
-		close(l.done)
-	}
-	l.clients.Wait()
-}
-
-// await returns when so many more requests were decided.
-func (l *load) await(t *testing.T, more int64) {
-	t.Helper()
-	want := l.decided.Load() + more
-	testenv.Wait(t, patience, func() error {
-		if got := l.decided.Load(); got < want {
-			return fmt.Errorf("%d requests decided, %d failed; want %d", got, l.failed.Load(), want)
-		}
-		return nil
-	})
 }

@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -44,26 +43,26 @@ func (v *secretVolume) set(password string) {
 	testenv.OK(v.t, os.Rename(link, filepath.Join(v.dir, "..data")))
 }
 
+// redisOptions is where relay.yaml says how it logs in to Redis.
+const redisOptions = "static_resources/clusters/redis/typed_extension_protocol_options"
+
 // startRotating runs a relay whose password is a file, as the chart has it.
-func startRotating(t *testing.T, redisAddr, file string) *envoytest.Envoy {
+func startRotating(t *testing.T, port int, redisAddr, file string) *envoytest.Envoy {
 	t.Helper()
-	const options = "static_resources/clusters/redis/typed_extension_protocol_options/envoy.filters.network.redis_proxy"
 	return envoytest.Start(t, envoytest.Options{
-		File: "deploy/relay/relay.yaml", Workers: 1, Env: []string{"REDIS_PASSWORD="},
+		File: "deploy/relay/relay.yaml", Workers: 1, Port: port, Env: []string{"REDIS_PASSWORD="},
 		Edit: func(c *envoyconf.Config) {
 			envoytest.Plain(c)
 			c.SetRedis(redisAddr)
-			c.Set(options+"/auth_password", map[string]any{"filename": file})
+			c.Set(redisOptions+"/envoy.filters.network.redis_proxy/auth_password", map[string]any{"filename": file})
 		},
 	})
 }
 
-// TestRotatePassword goes through the steps of docs/operations.md under load: no request is
+// rotatePassword goes through the steps of docs/operations.md under load: no request is
 // undecided, and no process starts anew. When Redis then closes the connections, so that the relay logs
-// in again, it does so by the new password.
-func TestRotatePassword(t *testing.T) {
-	t.Parallel()
-	const next = "battery-staple"
+// in again, it does so by the new password. One whose file still has a password that Redis no longer takes could not.
+var rotatePassword = relayTest{name: "rotate-password", play: func(t *testing.T, l *limiter) {
 	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
 	do := func(args ...any) {
 		t.Helper()
@@ -72,50 +71,39 @@ func TestRotatePassword(t *testing.T) {
 		}
 	}
 	secret := newSecretVolume(t, password)
-	e := startLimiter(t, "10s", startRotating(t, server.Addr, secret.file()).Addr)
-	l := startLoad(t, e, clients)
+	startRotating(t, l.ports[0], server.Addr, secret.file())
+	l.load(t)
 	l.await(t, 200)
 
-	do("ACL", "SETUSER", "sluice", ">"+next)
-	secret.set(next)
+	do("ACL", "SETUSER", "sluice", ">battery-staple")
+	secret.set("battery-staple")
 	l.await(t, 200)
 	do("ACL", "SETUSER", "sluice", "<"+password)
 	l.await(t, 200)
 	testenv.Same(t, "requests that were not decided", l.failed.Load(), 0)
 
 	do("CLIENT", "KILL", "USER", "sluice")
-	l.await(t, 400)
-	testenv.Same(t, "that at most those in flight were not decided", l.failed.Load() <= clients, true)
+	testenv.Within(t, "requests that were not decided, at most those in flight", l.await(t, 400), 0, clients)
 	refused, err := admin.Do(t.Context(), "ACL", "LOG").Slice()
 	testenv.SameError(t, "ACL LOG", err, nil)
 	testenv.Same(t, "logins that Redis refused", len(refused), 0)
 	users, err := admin.ClientList(t.Context()).Result()
 	testenv.SameError(t, "CLIENT LIST", err, nil)
 	testenv.Same(t, "that the relay is logged in", strings.Contains(users, "user=sluice"), true)
-}
+	l.stop()
 
-// TestPasswordOfBefore: a relay whose file still has the password that Redis no longer takes cannot
-// log in once its connection is gone, so that the test above would see it.
-func TestPasswordOfBefore(t *testing.T) {
-	t.Parallel()
-	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
-	secret := newSecretVolume(t, password)
-	e := startLimiter(t, "1s", startRotating(t, server.Addr, secret.file()).Addr)
-	for _, args := range [][]any{
-		{"ACL", "SETUSER", "sluice", "<" + password, ">next"}, {"CLIENT", "KILL", "USER", "sluice"},
-	} {
-		testenv.OK(t, admin.Do(t.Context(), args...).Err())
-	}
-	testenv.Wait(t, patience, func() error { return undecided(e) })
+	do("ACL", "SETUSER", "sluice", "<battery-staple", ">next")
+	do("CLIENT", "KILL", "USER", "sluice")
+	testenv.Wait(t, patience, l.undecided)
 	secret.set("next")
 	testenv.Wait(t, patience, func() error {
-		err := decided(e)
+		err := l.decided()
 		if err != nil { // the relay tries again with its next connection
 			_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err()
 		}
 		return err
 	})
-}
+}}
 
 // TestIAM: Envoy takes a relay that logs in by IAM as docs/operations.md shows.
 func TestIAM(t *testing.T) {
@@ -129,13 +117,9 @@ func TestIAM(t *testing.T) {
 		Edit: func(c *envoyconf.Config) {
 			envoytest.Plain(c)
 			c.SetRedis("127.0.0.1:1")
-			c.Set("static_resources/clusters/redis/typed_extension_protocol_options", c.Fragment(block))
+			c.Set(redisOptions, c.Fragment(block))
 		},
 	})
-	resp, err := http.Get(relay.Admin + "/config_dump?resource=static_clusters")
-	testenv.SameError(t, "config_dump", err, nil)
-	defer resp.Body.Close()
-	dump, err := io.ReadAll(resp.Body)
-	testenv.SameError(t, "config_dump", err, nil)
-	testenv.Same(t, "that Envoy signs tokens", strings.Contains(string(dump), `"service_name": "elasticache"`), true)
+	_, dump := fetch(t, http.MethodGet, relay.Admin+"/config_dump?resource=static_clusters")
+	testenv.Same(t, "that Envoy signs tokens", strings.Contains(dump, `"service_name": "elasticache"`), true)
 }

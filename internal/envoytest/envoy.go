@@ -32,6 +32,7 @@ type Options struct {
 	Route    Route    // from the plugin to Redis
 	Upstream string   // address
 	Workers  int      // worker threads; 2 unless set
+	Port     int      // of the limited listener; a free one unless set
 	Dynamic  bool     // the listeners come from a file, for Reload
 	// Discovered has the limiter's configuration come from a file, for Discover.
 	Discovered bool
@@ -110,7 +111,10 @@ func Launch(t testing.TB, opts Options) *Envoy {
 	if opts.Workers == 0 {
 		opts.Workers = 2
 	}
-	e := &Envoy{t: t, opts: opts, dir: t.TempDir(), port: testenv.FreePort(t), admin: testenv.FreePort(t)}
+	if opts.Port == 0 {
+		opts.Port = testenv.FreePort(t)
+	}
+	e := &Envoy{t: t, opts: opts, dir: t.TempDir(), port: opts.Port, admin: testenv.FreePort(t)}
 	e.Addr = fmt.Sprintf("127.0.0.1:%d", e.port)
 	e.URL = "http://" + e.Addr
 	e.Admin = fmt.Sprintf("http://127.0.0.1:%d", e.admin)

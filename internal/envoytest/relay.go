@@ -35,7 +35,13 @@ func Plain(c *envoyconf.Config) {
 // that are not known. It waits for Redis for as long as they do.
 func NewRelay(t testing.TB, redis string, edit func(*envoyconf.Config)) *Envoy {
 	t.Helper()
-	return Start(t, Options{File: relayFile, Workers: 1, Edit: func(c *envoyconf.Config) {
+	return NewRelayAt(t, 0, redis, edit)
+}
+
+// NewRelayAt is NewRelay at a port that limiters know already.
+func NewRelayAt(t testing.TB, port int, redis string, edit func(*envoyconf.Config)) *Envoy {
+	t.Helper()
+	return Start(t, Options{File: relayFile, Workers: 1, Port: port, Edit: func(c *envoyconf.Config) {
 		Plain(c)
 		c.SetRedis(redis)
 		c.Delete(relayRedis + "/typed_extension_protocol_options")

@@ -66,25 +66,26 @@ func open(t *testing.T) *browser {
 	b := &browser{t: t, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
 		b.session = ""
-		b.call("Browser.close", nil, nil)
+		b.call("Browser.close", nil)
 		if err := command.Wait(); err != nil {
 			t.Log(err)
 		}
 	})
-	var target, attached struct{ TargetID, SessionID string }
-	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
-	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	b.session = attached.SessionID
+	var opened struct{ TargetID, SessionID string }
+	testenv.OK(t, json.Unmarshal(b.call("Target.createTarget", map[string]any{"url": "about:blank"}), &opened))
+	attach := map[string]any{"targetId": opened.TargetID, "flatten": true}
+	testenv.OK(t, json.Unmarshal(b.call("Target.attachToTarget", attach), &opened))
+	b.session = opened.SessionID
 	for _, events := range []string{"Network", "Runtime", "Page"} {
-		b.call(events+".enable", nil, nil)
+		b.call(events+".enable", nil)
 	}
-	b.call("Page.navigate", map[string]any{"url": "file://" + filepath.Join(page, "index.html")}, nil)
+	b.call("Page.navigate", map[string]any{"url": "file://" + filepath.Join(page, "index.html")})
 	b.await(`document.body && document.body.dataset.ready === "yes"`)
 	return b
 }
 
-// call sends a command, and reads its result. Meanwhile it notes what the page does by itself.
-func (b *browser) call(method string, params, into any) {
+// call sends a command, and returns its result. Meanwhile it notes what the page does by itself.
+func (b *browser) call(method string, params any) (result json.RawMessage) {
 	b.t.Helper()
 	b.id++
 	text, err := json.Marshal(message{b.id, method, b.session, params})
@@ -101,45 +102,35 @@ func (b *browser) call(method string, params, into any) {
 			b.requested = append(b.requested, r.Params.Request.URL)
 		case r.Method == "Runtime.exceptionThrown":
 			b.problems = append(b.problems, string(text))
-		case r.ID != b.id:
-		case r.Error != nil:
+		case r.ID == b.id && r.Error != nil:
 			b.t.Fatalf("%s: %s", method, r.Error.Message)
-		case into != nil:
-			if err := json.Unmarshal(r.Result, into); err != nil {
-				b.t.Fatalf("%s: %v in %s", method, err, r.Result)
-			}
-			return
-		default:
-			return
+		case r.ID == b.id:
+			return r.Result
 		}
 	}
 	b.t.Fatalf("the browser says no more: %v", err)
+	return nil
 }
 
-// eval runs JavaScript in the page, and reads its value.
-func (b *browser) eval(script string, into any) {
+// eval runs JavaScript in the page, and returns its value as JSON.
+func (b *browser) eval(script string) json.RawMessage {
 	b.t.Helper()
 	var r struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct{ Text string }
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}, &r)
-	if r.ExceptionDetails != nil {
-		b.t.Fatalf("%s: %s", script, r.ExceptionDetails.Text)
+	text := b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true})
+	if err := json.Unmarshal(text, &r); err != nil || r.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %v, %s", script, err, text)
 	}
-	if into != nil {
-		if err := json.Unmarshal(r.Result.Value, into); err != nil {
-			b.t.Fatalf("%s: %v in %s", script, err, r.Result.Value)
-		}
-	}
+	return r.Result.Value
 }
 
 // await waits for a condition in the page.
 func (b *browser) await(condition string) {
 	b.t.Helper()
 	testenv.Wait(b.t, time.Minute, func() error {
-		var holds bool
-		if b.eval("Boolean("+condition+")", &holds); !holds {
+		if string(b.eval("Boolean("+condition+")")) != "true" {
 			return fmt.Errorf("not: %s; %s", condition, strings.Join(b.problems, "\n"))
 		}
 		return nil
@@ -159,24 +150,10 @@ func (b *browser) press(keys ...string) {
 		if key == "Enter" {
 			event["text"] = "\r"
 		}
-		b.call("Input.dispatchKeyEvent", event, nil)
+		b.call("Input.dispatchKeyEvent", event)
 		event["type"] = "keyUp"
-		b.call("Input.dispatchKeyEvent", event, nil)
+		b.call("Input.dispatchKeyEvent", event)
 	}
-}
-
-// focus presses Tab until an element that matches a selector has the focus.
-func (b *browser) focus(selector string) {
-	b.t.Helper()
-	for range 80 {
-		var there bool
-		b.eval(fmt.Sprintf("Boolean(document.activeElement && document.activeElement.matches(%q))", selector), &there)
-		if there {
-			return
-		}
-		b.press("Tab")
-	}
-	b.t.Fatalf("the Tab key does not lead to %s", selector)
 }
 
 // clean holds that the page had no errors and asked for nothing but its files.

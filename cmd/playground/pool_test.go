@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,55 +30,6 @@ type pooled struct {
 const readPooled = `(p => ({requests: $("pool").requests, admitted: $("pool").admitted, text: $("shared").textContent,
 	JSON: poolConfiguration(p), flooder: p.flooder_class, tenant: p.tenant_class}))(readPool($("pool")))`
 
-// set gives fields of the pool's form other values, and reads what the page makes of them.
-func (b *browser) set(fields map[string]string) (p pooled) {
-	b.t.Helper()
-	for name, value := range fields {
-		b.eval(fmt.Sprintf(`$("pool").elements[%q].value = %q`, name, value), nil)
-	}
-	b.eval("updatePool(); "+readPooled, &p)
-	return p
-}
-
-// log is the requests as an access log that has their classes and tenants.
-func (p *pooled) log() string {
-	var lines strings.Builder
-	begin := time.Unix(1_800_000_000, 0).UTC()
-	for _, r := range p.Requests {
-		class := p.Tenant
-		if r.Sender == senders-1 {
-			class = p.Flooder
-		}
-		fmt.Fprintf(&lines, `{"start_time": %q, "method": "GET", "path": "/", "x-tenant": "%d", "x-priority": %q}`+"\n",
-			begin.Add(time.Duration(r.Micros)*time.Microsecond).Format(time.RFC3339Nano), r.Sender, class)
-	}
-	return lines.String()
-}
-
-// simulated says what the page's configuration admits of its requests in "sluice simulate". The
-// embedded store decides, so that no time passes on the way to Redis.
-func (p *pooled) simulated(t *testing.T) []bool {
-	t.Helper()
-	if _, err := config.Parse([]byte(p.JSON)); err != nil {
-		t.Fatalf("the page's configuration has mistakes: %v\n%s", err, p.JSON)
-	}
-	cfg, err := config.Parse([]byte(strings.Replace(p.JSON, `"redis": {"cluster": "redis"},`, "", 1)))
-	testenv.OK(t, err)
-	rules, err := rule.Compile(cfg, nil)
-	testenv.OK(t, err)
-	log, err := simulate.ReadLog(strings.NewReader(p.log()), nil)
-	testenv.OK(t, err)
-	admitted := make([]bool, len(p.Requests))
-	for i := range admitted {
-		admitted[i] = true
-	}
-	simulate.Run(cfg, rules, log, simulate.Options{
-		Envoys: 1, Workers: 1,
-		Refused: func(number int, _, _ string) { admitted[number] = false },
-	})
-	return admitted
-}
-
 // TestPageSharesAsSluiceDoes compares who is admitted on the page with what the configuration that
 // it shows does in the plugin's own code: rules, keys, classes, and what a worker remembers.
 func TestPageSharesAsSluiceDoes(t *testing.T) {
@@ -90,9 +43,37 @@ func TestPageSharesAsSluiceDoes(t *testing.T) {
 		{"sharing": "guarantee"},
 		{"sharing": "both", "guarantee": "20", "guarantee_burst": "7", "flooder": "200", "burst": "30", "limit": "70"},
 	} {
-		page := b.set(fields)
-		want := page.simulated(t)
-		testenv.Same(t, fmt.Sprint(fields, ": that some are rejected"), strings.Contains(fmt.Sprint(want), "false"), true)
+		for name, value := range fields {
+			b.eval(fmt.Sprintf(`$("pool").elements[%q].value = %q`, name, value))
+		}
+		var page pooled
+		testenv.OK(t, json.Unmarshal(b.eval("updatePool(); "+readPooled), &page))
+		if _, err := config.Parse([]byte(page.JSON)); err != nil {
+			t.Fatalf("the page's configuration has mistakes: %v\n%s", err, page.JSON)
+		}
+		// The embedded store decides, so that no time passes on the way to Redis.
+		cfg, err := config.Parse([]byte(strings.Replace(page.JSON, `"redis": {"cluster": "redis"},`, "", 1)))
+		testenv.OK(t, err)
+		rules, err := rule.Compile(cfg, nil)
+		testenv.OK(t, err)
+		var lines strings.Builder // the requests as an access log that has their classes and tenants
+		for _, r := range page.Requests {
+			class := page.Tenant
+			if r.Sender == senders-1 {
+				class = page.Flooder
+			}
+			at := time.Unix(1_800_000_000, 0).UTC().Add(time.Duration(r.Micros) * time.Microsecond)
+			fmt.Fprintf(&lines, `{"start_time": %q, "method": "GET", "path": "/", "x-tenant": "%d", "x-priority": %q}`+"\n",
+				at.Format(time.RFC3339Nano), r.Sender, class)
+		}
+		log, err := simulate.ReadLog(strings.NewReader(lines.String()), nil)
+		testenv.OK(t, err)
+		want := slices.Repeat([]bool{true}, len(page.Requests))
+		simulate.Run(cfg, rules, log, simulate.Options{
+			Envoys: 1, Workers: 1,
+			Refused: func(number int, _, _ string) { want[number] = false },
+		})
+		testenv.Same(t, fmt.Sprint(fields, ": that some are rejected"), slices.Contains(want, false), true)
 		for i, r := range page.Requests {
 			if page.Admitted[i] != want[i] {
 				t.Fatalf("%v: request %d, %+v: the page admits it: %v, the plugin: %v", fields, i, r, page.Admitted[i], want[i])

@@ -147,7 +147,7 @@ func (r *rig) describe(commands [][]string) string {
 	var all []string
 	for _, c := range commands {
 		shown := c[0]
-		if script := r.scripts[c[1]]; script != "" {
+		if script := scriptNames()[c[1]]; script != "" {
 			shown, c = script, c[1:]
 		}
 		for _, arg := range c[1:] {
@@ -372,7 +372,7 @@ func (r *rig) text(p *peer, reply string) string {
 // good is what a Redis that is well replies to a command. It decides as the identity says: errors for those
 // that begin with "bad" or "replica", and of a number at that time. It rejects each fourth number.
 func (r *rig) good(c []string) string {
-	name, keys := strings.ToLower(r.scripts[c[1]]), strings.Join(c[min(3, len(c)):], " ")
+	name, keys := strings.ToLower(scriptNames()[c[1]]), strings.Join(c[min(3, len(c)):], " ")
 	_, tag, _ := strings.Cut(keys, "{")
 	tag, _, _ = strings.Cut(tag, "}")
 	at, err := strconv.ParseInt(tag, 10, 64)

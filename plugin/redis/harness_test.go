@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/metric"
+	"github.com/sluiceproxy/sluice/plugin/must"
 	"github.com/sluiceproxy/sluice/redisresp"
 )
 
@@ -26,7 +28,6 @@ type rig struct {
 	t       testing.TB
 	conn    *Conn
 	script  *Script
-	scripts map[string]string // the names of scripts, by SHA-1 and source
 	now     int64
 	ticked  int64 // the last time
 	stalled int64 // for how long the worker has stood still
@@ -123,17 +124,25 @@ func newRig(t testing.TB, options string) *rig {
 	testenv.OK(t, f.Parse(args))
 	o.TimeoutMicros, o.MaxAgeMicros = timeout.Microseconds(), age.Microseconds()
 	r.conn, r.script = New(r, r, o), newScript(t, *limitSet)
-	plan := r.script.plan
-	r.scripts = map[string]string{probeSource: "probe"}
-	for name, script := range map[string]algo.Script{
-		"check": plan.Script(), "check by key": plan.ScriptWithoutTime(),
-		"refund": plan.RefundScript(), "refund by key": plan.RefundScriptWithoutTime(),
-		"release": algo.ReleaseScript(), "renew": algo.RenewScript(), "renew by key": algo.RenewScriptWithoutTime(),
-	} {
-		r.scripts[script.SHA1], r.scripts[script.Source] = name, strings.ToUpper(name)
-	}
 	return r
 }
+
+// scriptNames are the names of all scripts, by SHA-1 and source.
+var scriptNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{probeSource: "probe"}
+	for _, set := range limitSets {
+		plan, err := algo.NewPlanWithTerms(set.limits, set.terms)
+		must.Hold(err == nil, "the limit sets of the tests are right")
+		for name, script := range map[string]algo.Script{
+			"check": plan.Script(), "check by key": plan.ScriptWithoutTime(),
+			"refund": plan.RefundScript(), "refund by key": plan.RefundScriptWithoutTime(),
+			"release": algo.ReleaseScript(), "renew": algo.RenewScript(), "renew by key": algo.RenewScriptWithoutTime(),
+		} {
+			names[script.SHA1], names[script.Source] = name, strings.ToUpper(name)
+		}
+	}
+	return names
+})
 
 // fails reports whether this call of the Host does what the test says.
 func (r *rig) fails(how string) bool {

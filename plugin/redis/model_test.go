@@ -34,7 +34,7 @@ func runModel(t *testing.T, program []byte) {
 	r.do("fault none")
 	for round := 0; ; round++ {
 		w := r.ask(fmt.Sprint(r.conn.requests.nonce + 1))
-		if !r.garbled {
+		if owes := len(r.commands)+len(r.wire) > 0; owes && !r.garbled {
 			r.do("deliver 1000000; serve")
 		}
 		decided := w.refused == NoCause && over(w.heard[0]) && !strings.Contains(w.heard[0], "failed")

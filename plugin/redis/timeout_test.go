@@ -29,14 +29,14 @@ func TestStandstillsAtRandom(t *testing.T) {
 			for len(waiting) > 0 && waiting[0].afterReply <= turn {
 				s := waiting[0]
 				waiting = waiting[1:]
-				r.do("allow 1")
+				r.step("allow 1")
 				if s.afterReply-s.at < r.conn.options.TimeoutMicros && strings.HasPrefix(s.w.heard[0], "expired") {
 					t.Fatalf("seed %d: a check that was answered after %d us expired", seed, s.afterReply-s.at)
 				}
 			}
 			if tick > 0 && turn >= tick {
 				if random.IntN(4) == 0 { // other callbacks come first
-					r.do(fmt.Sprintf("stall %dus", random.Int64N(300*ms)))
+					r.step(fmt.Sprintf("stall %dus", random.Int64N(300*ms)))
 				}
 				r.conn.Tick(r.now)
 				tick = 0
@@ -53,7 +53,7 @@ func TestStandstillsAtRandom(t *testing.T) {
 				if s.w.refused == NoCause {
 					waiting = append(waiting, s)
 				}
-				r.do(fmt.Sprintf("stall %dus", random.Int64N(20*ms)))
+				r.step(fmt.Sprintf("stall %dus", random.Int64N(20*ms)))
 			}
 			if next := r.conn.NextTickMicros(r.now); tick == 0 && next > 0 {
 				tick = r.now + next

@@ -1,33 +1,26 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // TestUnlimitedAndVIPKeysPassAsInTheService sends the keys that the service does not hold to the
 // limit of all others, on every route, more often than that limit admits. A limit of the virtual
 // host once took their exception away.
 func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	service := units.ReplaceAllString(converted(t, "vip", "ratelimit.yaml"), "unit: day") // no window ends
-	d := newDuel(t, binary, service, converted(t, "vip", "envoy.yaml"))
+	d := newDuel(t, service, converted(t, "vip", "envoy.yaml"))
 	for _, c := range []struct {
 		key      string
 		admitted int // of 150
 	}{{"internal-batch", 150}, {"vip-7", 150}, {"vip-8", 150}, {"ordinary", 100}} {
 		before := d.admitted
 		for range 75 {
-			d.fight(visit{host: "a", path: "/v1/x", ip: "203.0.113.7", headers: map[string]string{"x-api-key": c.key}})
-			d.fight(visit{host: "a", path: "/x", ip: "203.0.113.7", headers: map[string]string{"x-api-key": c.key}})
+			d.fight(t, visit{host: "a", path: "/v1/x", ip: "203.0.113.7", headers: map[string]string{"x-api-key": c.key}})
+			d.fight(t, visit{host: "a", path: "/x", ip: "203.0.113.7", headers: map[string]string{"x-api-key": c.key}})
 		}
 		if got := d.admitted - before; got != c.admitted {
 			t.Errorf("%s: both admit %d of 150, want %d", c.key, got, c.admitted)
@@ -37,18 +30,14 @@ func TestUnlimitedAndVIPKeysPassAsInTheService(t *testing.T) {
 
 // TestRandomConversionsDecideAsTheServiceDoes makes files of random descriptors, hosts and routes.
 func TestRandomConversionsDecideAsTheServiceDoes(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	rejected := 0
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := files{rand.New(rand.NewPCG(seed, 77))}
 			service, envoy := f.service(), f.envoy()
-			d := newDuel(t, binary, service, envoy)
+			d := newDuel(t, service, envoy)
 			for range 400 {
-				d.fight(f.visit())
+				d.fight(t, drawn.draw(f.random))
 				if t.Failed() {
 					t.Fatalf("%s\n---\n%s\n---\n%s", service, envoy, d.json)
 				}
@@ -61,11 +50,20 @@ func TestRandomConversionsDecideAsTheServiceDoes(t *testing.T) {
 	}
 }
 
+// drawn are requests of these files.
+var drawn = visits{
+	hosts: "a.example.com b.example.com z.example.com c.test other.test",
+	paths: "/ /a /a/b/x /ab /c /c/x",
+	ips:   "203.0.113.7 203.0.113.8",
+	headers: `x-a - v1 v2 w v11
+x-b - v1 u
+x-plan - pro free`,
+}
+
 // files makes random files.
 type files struct{ random *rand.Rand }
 
-func (f files) pick(list ...string) string { return list[f.random.IntN(len(list))] }
-func (f files) chance(percent int) bool    { return f.random.IntN(100) < percent }
+func (f files) chance(percent int) bool { return f.random.IntN(100) < percent }
 
 // actions are those that rate limits have; no two make the same descriptor.
 var actions = []string{
@@ -81,17 +79,6 @@ var actions = []string{
 	`{generic_key: {descriptor_value: h}}, {request_headers: {header_name: x-a, descriptor_key: a}}`,
 }
 
-// limits are some rate limits, none of which is another's: it would count twice.
-func (f files) limits(most, other int) string {
-	var all []string
-	for _, i := range f.random.Perm(len(actions))[:f.random.IntN(most+1)] {
-		if i != other {
-			all = append(all, "{actions: ["+actions[i]+"]}")
-		}
-	}
-	return "[" + strings.Join(all, ", ") + "]"
-}
-
 func (f files) envoy() string {
 	var out strings.Builder
 	out.WriteString("virtual_hosts:\n")
@@ -103,13 +90,20 @@ func (f files) envoy() string {
 		}
 		fmt.Fprintf(&out, "- domains: %s\n  rate_limits: %s\n  routes:\n", hosts[i], limits)
 		for n := range 1 + f.random.IntN(4) {
-			match := f.pick("prefix: /", "prefix: /a", "prefix: /a/b", "prefix: /c", "path: /a", "path: /c/x")
+			matches := []string{"prefix: /", "prefix: /a", "prefix: /a/b", "prefix: /c", "path: /a", "path: /c/x"}
+			match := matches[f.random.IntN(len(matches))]
 			if f.chance(25) {
 				match += fmt.Sprintf(", headers: [{name: x-plan, string_match: {exact: pro}, invert_match: %t}]", f.chance(50))
 			}
+			var limits []string // none of which is the host's: it would count twice
+			for _, i := range f.random.Perm(len(actions))[:f.random.IntN(3)] {
+				if i != own {
+					limits = append(limits, "{actions: ["+actions[i]+"]}")
+				}
+			}
 			fmt.Fprintf(&out, "  - {name: r%d-%d, match: {%s}, "+
-				"route: {cluster: c, include_vh_rate_limits: %t, rate_limits: %s}}\n",
-				i, n, match, f.chance(30), f.limits(2, own))
+				"route: {cluster: c, include_vh_rate_limits: %t, rate_limits: [%s]}}\n",
+				i, n, match, f.chance(30), strings.Join(limits, ", "))
 		}
 	}
 	fmt.Fprintf(&out, "  - {name: last, match: {prefix: /}, route: {cluster: c, rate_limits: [{actions: [%s]}]}}\n",
@@ -165,21 +159,4 @@ func (f files) service() string {
 		fmt.Sprintf("{key: m, value: rest, %s}", f.limit()),
 	}
 	return "domain: random\ndescriptors: [\n  " + strings.Join(lines, ",\n  ") + "]\n"
-}
-
-func (f files) visit() visit {
-	s := visit{
-		host: f.pick("a.example.com", "b.example.com", "z.example.com", "c.test", "other.test"),
-		path: f.pick("/", "/a", "/a/b/x", "/ab", "/c", "/c/x"), ip: f.pick("203.0.113.7", "203.0.113.8"),
-		headers: map[string]string{},
-	}
-	for name, values := range map[string][]string{
-		"x-a": {"", "v1", "v2", "w", "v11"}, "x-b": {"", "v1", "u"},
-		"x-plan": {"", "pro", "free"},
-	} {
-		if value := f.pick(values...); value != "" {
-			s.headers[name] = value
-		}
-	}
-	return s
 }

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,16 +31,18 @@ import (
 // envoyproxy/ratelimit and to what its configuration was converted to. They may
 // disagree where the documents say so: Sluice's rejected requests consume nothing.
 func TestConvertedDecidesAsTheServiceDoes(t *testing.T) {
-	binary, err := buildService(context.Background(), testenv.Root(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"address", "nested", "routes", "matches", "vip"} {
 		t.Run(name, func(t *testing.T) {
-			d := newDuel(t, binary, shortened(converted(t, name, "ratelimit.yaml")), converted(t, name, "envoy.yaml"))
+			// Limits that a test reaches, and windows that it does not leave.
+			service := units.ReplaceAllString(converted(t, name, "ratelimit.yaml"), "unit: day")
+			service = counts.ReplaceAllStringFunc(service, func(text string) string {
+				n, _ := strconv.Atoi(counts.FindStringSubmatch(text)[1])
+				return fmt.Sprintf("requests_per_unit: %d", 3+n%20)
+			})
+			d := newDuel(t, service, converted(t, name, "envoy.yaml"))
 			random := rand.New(rand.NewPCG(1, uint64(len(name))))
 			for range 600 {
-				d.fight(randomRequest(random))
+				d.fight(t, plain.draw(random))
 				if t.Failed() {
 					return
 				}
@@ -62,22 +65,36 @@ var (
 	counts = regexp.MustCompile(`requests_per_unit: (\d+)`)
 )
 
-// shortened makes limits that a test reaches, and windows that it does not leave.
-func shortened(service string) string {
-	service = units.ReplaceAllString(service, "unit: day")
-	return counts.ReplaceAllStringFunc(service, func(text string) string {
-		n, _ := strconv.Atoi(counts.FindStringSubmatch(text)[1])
-		return fmt.Sprintf("requests_per_unit: %d", 3+n%20)
-	})
+// built is the path of the service, built once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return "", err
+	}
+	return buildService(context.Background(), root)
+})
+
+// startLimiter starts the service on a Redis of its own, until the test ends.
+func startLimiter(t *testing.T, s *service, limits string) place {
+	t.Helper()
+	binary, err := built()
+	testenv.OK(t, err)
+	at := place{
+		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
+		redis: redistest.Start(t).Port,
+	}
+	b := &bench{dir: t.TempDir(), service: binary}
+	_, err = b.startService(context.Background(), s, limits, at)
+	testenv.OK(t, err)
+	t.Cleanup(func() { b.stop(0) })
+	return at
 }
 
 // duel is the service and Sluice with one configuration.
 type duel struct {
-	t      *testing.T
+	routing
 	url    string
 	domain string
-	hosts  []hostModel
-	bare   []limitModel
 
 	json     []byte // what the files were converted to
 	rules    *rule.Set
@@ -89,89 +106,37 @@ type duel struct {
 	rejected int
 }
 
-func newDuel(t *testing.T, binary, limits, envoy string) *duel {
+func newDuel(t *testing.T, limits, envoy string) *duel {
 	t.Helper()
 	result, err := convert.RateLimit(convert.File{Name: "ratelimit.yaml", Text: []byte(limits)},
 		convert.File{Name: "envoy.yaml", Text: []byte(envoy)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	cfg, err := config.Parse(result.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := &duel{
-		t: t, json: result.JSON, compiled: &explain.Expressions{},
+		json: result.JSON, compiled: &explain.Expressions{},
 		states: map[string][]algo.State{}, tainted: map[string]bool{},
+		domain: regexp.MustCompile(`domain: (\S+)`).FindStringSubmatch(limits)[1],
 	}
-	if d.rules, err = rule.Compile(cfg, d.compiled); err != nil {
-		t.Fatal(err)
-	}
-	d.readRoutes(envoy)
-	d.domain = regexp.MustCompile(`domain: (\S+)`).FindStringSubmatch(limits)[1]
-	at := place{
-		service: testenv.FreePort(t), health: testenv.FreePort(t), debug: testenv.FreePort(t),
-		redis: redistest.Start(t).Port,
-	}
-	b := &bench{dir: t.TempDir(), service: binary}
-	_, err = b.startService(context.Background(), &service{}, limits, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.stop(0) })
-	d.url = "http://" + addr(at.health)
+	d.rules, err = rule.Compile(cfg, d.compiled)
+	testenv.OK(t, err)
+	var tree yaml.Node
+	testenv.OK(t, yaml.Unmarshal([]byte(envoy), &tree))
+	testenv.OK(t, d.read(&tree))
+	d.url = "http://" + addr(startLimiter(t, &service{}, limits).health)
 	testenv.Wait(t, time.Minute, func() error { return process.AnswersOK(t.Context(), d.url+"/healthcheck") })
 	return d
 }
 
-// readRoutes finds the routes, or the rate limits that stand alone.
-func (d *duel) readRoutes(envoy string) {
-	d.t.Helper()
-	var tree any
-	if err := yaml.Unmarshal([]byte(envoy), &tree); err != nil {
-		d.t.Fatal(err)
-	}
-	into := func(value, target any) {
-		text, err := yaml.Marshal(value)
-		if err == nil {
-			err = yaml.Unmarshal(text, target)
-		}
-		if err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	var walk func(any)
-	walk = func(value any) {
-		switch v := value.(type) {
-		case map[string]any:
-			if hosts, ok := v["virtual_hosts"]; ok {
-				into(hosts, &d.hosts)
-				return
-			}
-			if limits, ok := v["rate_limits"]; ok {
-				into(limits, &d.bare)
-				return
-			}
-			for _, inner := range v {
-				walk(inner)
-			}
-		case []any:
-			for _, inner := range v {
-				walk(inner)
-			}
-		}
-	}
-	walk(tree)
-}
-
 // fight has both sides decide a request.
-func (d *duel) fight(s visit) {
-	d.t.Helper()
-	if _, _, routed := d.limits(s); !routed {
+func (d *duel) fight(t *testing.T, v visit) {
+	t.Helper()
+	limits, route, routed := d.limits(v)
+	if !routed {
 		return // 404 in any case
 	}
-	service := d.service(s)
-	sluice, tags, alone := d.sluice(s)
+	service := d.service(t, v, limits)
+	sluice, tags := d.sluice(t, v, route)
 	tainted := slices.ContainsFunc(tags, func(tag string) bool { return d.tainted[tag] })
 	switch {
 	case service == sluice && sluice:
@@ -179,35 +144,26 @@ func (d *duel) fight(s visit) {
 	case service == sluice:
 		d.rejected++
 	case service:
-		d.t.Errorf("%+v: the service admits it, Sluice rejects it", s)
+		t.Errorf("%+v: the service admits it, Sluice rejects it", v)
 	case !tainted:
-		d.t.Errorf("%+v: the service rejects it, Sluice admits it, and nothing that was rejected before explains it", s)
+		t.Errorf("%+v: the service rejects it, Sluice admits it, and nothing that was rejected before explains it", v)
 	}
-	if !service && !alone {
+	if !service && len(tags) > 1 {
 		for _, tag := range tags {
 			d.tainted[tag] = true
 		}
 	}
 }
 
-// sluice decides by the converted rules. It returns the tags of the rules that
-// apply, and whether no more than one does.
-func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
-	d.t.Helper()
-	req, err := explain.NewRequest("GET", (&url.URL{Scheme: "http", Host: s.host, Path: s.path}).String())
-	if err == nil {
-		err = req.SetClientIP(s.ip)
-	}
-	for name, value := range s.headers {
-		if err == nil {
-			err = req.AddHeader(name + ": " + value)
-		}
-	}
-	if _, route, _ := d.limits(s); err == nil {
-		err = req.SetProperty("xds.route_name=" + route)
-	}
-	if err != nil {
-		d.t.Fatal(err)
+// sluice decides by the converted rules. It returns the tags of those that apply.
+func (d *duel) sluice(t *testing.T, v visit, route string) (admitted bool, tags []string) {
+	t.Helper()
+	req, err := explain.NewRequest("GET", "http://"+v.host+v.path)
+	testenv.OK(t, err)
+	testenv.OK(t, req.SetClientIP(v.ip))
+	testenv.OK(t, req.SetProperty("xds.route_name="+route))
+	for name, value := range v.headers {
+		testenv.OK(t, req.AddHeader(name+": "+value))
 	}
 	req.Use(d.compiled)
 	applied, _, _ := d.rules.Apply(req, &d.matcher)
@@ -217,14 +173,13 @@ func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
 		if a.Limits == nil {
 			continue
 		}
-		tag := string(a.Tag)
+		tag, n := string(a.Tag), len(a.Limits.Limits)
 		tags = append(tags, tag)
-		n := len(a.Limits.Limits)
-		states, costs, out := make([]algo.State, n), slices.Repeat([]int64{a.Cost}, n), make([]algo.Decision, n)
+		states, out := make([]algo.State, n), make([]algo.Decision, n)
 		for i, before := range d.states[tag] {
 			states[i] = slices.Clone(before)
 		}
-		if a.Limits.Plan.Decide(states, now, costs, out) {
+		if a.Limits.Plan.Decide(states, now, a.Limits.Plan.Each(a.Cost), out) {
 			after[tag] = states
 		} else if a.Rule.Enforced {
 			admitted = false
@@ -235,49 +190,28 @@ func (d *duel) sluice(s visit) (admitted bool, tags []string, alone bool) {
 			d.states[tag] = states
 		}
 	}
-	return admitted, tags, len(tags) < 2
+	return admitted, tags
 }
 
 // service decides by the descriptors that Envoy would send.
-func (d *duel) service(s visit) (admitted bool) {
-	d.t.Helper()
-	type entry struct {
-		Key   string `json:"key"`
-		Value string `json:"value"`
-	}
-	type descriptor struct {
-		Entries []entry `json:"entries"`
-	}
-	var sent []descriptor
-	limits, _, _ := d.limits(s)
+func (d *duel) service(t *testing.T, v visit, limits []limitModel) (admitted bool) {
+	t.Helper()
+	var sent []any
 	for _, limit := range limits {
-		var one descriptor
-		for _, a := range limit.Actions {
-			key, value, ok := a.send(s)
-			if !ok {
-				one.Entries = nil
-				break
-			}
-			one.Entries = append(one.Entries, entry{key, value})
-		}
-		if one.Entries != nil {
-			sent = append(sent, one)
+		if entries := limit.send(v); entries != nil {
+			sent = append(sent, map[string]any{"entries": entries})
 		}
 	}
 	if sent == nil {
 		return true
 	}
 	body, err := json.Marshal(map[string]any{"domain": d.domain, "descriptors": sent})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	response, err := http.Post(d.url+"/json", "application/json", bytes.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
-		d.t.Fatalf("the service answers %s", response.Status)
+		t.Fatalf("the service answers %s", response.Status)
 	}
 	return response.StatusCode == http.StatusOK
 }

@@ -53,13 +53,18 @@ func (l *lua54) flush(t testing.TB) {
 		t.Fatalf("%d replies to %d calls, %v: %s", len(lines), len(l.checks), err, lines[len(lines)-1])
 	}
 	for i, line := range lines {
+		numbers, alone := strings.CutPrefix(line, "integer ")
 		var values []any
-		for _, text := range strings.Fields(line) {
+		for _, text := range strings.Fields(numbers) {
 			v, err := strconv.ParseInt(text, 10, 64)
 			testenv.OK(t, err)
 			values = append(values, v)
 		}
-		l.checks[i](redis.NewCmdResult(values, nil))
+		var reply any = values
+		if alone {
+			reply = values[0]
+		}
+		l.checks[i](redis.NewCmdResult(reply, nil))
 	}
 	*l = lua54{loaded: map[string]bool{}}
 }

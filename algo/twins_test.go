@@ -247,14 +247,22 @@ func (w *twins) settle(t testing.TB, now int64, charges ...charge) {
 			w.RefundAs(c.nonce, w.states, c.atMicros, now, c.costs)
 		}
 	}
-	if _, err := w.settleInLua(t, now, charges...); err != nil {
-		t.Fatalf("%+v at %d of %+v: %v", charges, now, w.limits, err)
-	}
+	limits := w.limits
+	w.sendSettlement(t, now, charges, func(_ int64, err error) {
+		if err != nil {
+			t.Fatalf("%+v at %d of %+v: %v", charges, now, limits, err)
+		}
+	})
 }
 
-// settleInLua settles in the Lua alone, and returns how many slots were not there. Of what is sent in a batch
-// it knows neither these nor an error.
+// settleInLua settles in the Lua alone, at once, and returns how many slots were not there.
 func (w *twins) settleInLua(t testing.TB, now int64, charges ...charge) (gone int64, err error) {
+	t.Helper()
+	w.sendSettlement(t, now, charges, func(n int64, failed error) { gone, err = n, failed })
+	return gone, err
+}
+
+func (w *twins) sendSettlement(t testing.TB, now int64, charges []charge, check func(gone int64, err error)) {
 	t.Helper()
 	var args []any
 	for _, arg := range w.RefundArgs(charges[0].nonce, w.over, charges[0].costs) {
@@ -269,9 +277,8 @@ func (w *twins) settleInLua(t testing.TB, now int64, charges ...charge) (gone in
 		args = append(args, c.atMicros)
 	}
 	w.call(t, w.RefundScript(), now, slices.Concat(w.keys, w.clock), args, func(reply *redis.Cmd) {
-		gone, err = reply.Int64()
+		check(reply.Int64())
 	})
-	return gone, err
 }
 
 // renew renews the slots of charges. What was given back is held again: renewal does not ask.

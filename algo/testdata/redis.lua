@@ -3,7 +3,7 @@
 -- here. Time stands still at `micros`.
 --
 --   load(name, source)           keeps a script
---   run(name, micros, keys, args) runs it and prints what it answers, one line
+--   run(name, micros, keys, args) runs it and prints what it answers, one line: "integer 7" or "7 8"
 
 local scripts, keys, micros = {}, {}, 0
 
@@ -218,6 +218,7 @@ function run(name, at, script_keys, args)
   rawset(globals, 'KEYS', script_keys)
   rawset(globals, 'ARGV', args)
   local answer = assert(compile(scripts[name], name, 't', globals))()
+  local alone = math.type(answer) and 'integer ' or ''
   if math.type(answer) then answer = {answer} end
   for i, value in ipairs(answer) do
     if math.type(value) ~= 'integer' then
@@ -225,5 +226,5 @@ function run(name, at, script_keys, args)
     end
     answer[i] = string.format('%d', value)
   end
-  print(table.concat(answer, ' '))
+  print(alone .. table.concat(answer, ' '))
 end

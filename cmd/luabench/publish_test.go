@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -15,17 +16,8 @@ import (
 func last(t *testing.T) *results {
 	t.Helper()
 	r := new(results)
-	if err := json.Unmarshal([]byte(read(t, testenv.Root(t), recorded)), r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(testenv.File(t, recorded), r))
 	return r
-}
-
-// read is a file of the repository.
-func read(t *testing.T, root, name string) string {
-	t.Helper()
-	text := testenv.Read(t, filepath.Join(root, name))
-	return string(text)
 }
 
 // TestPublish: the documents show every number of the run that was published last. In copies of them other
@@ -34,18 +26,14 @@ func TestPublish(t *testing.T) {
 	t.Parallel()
 	dir, r := t.TempDir(), last(t)
 	pages, err := r.pages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts := map[string]string{recorded: read(t, testenv.Root(t), recorded)}
+	testenv.OK(t, err)
+	texts := map[string][]byte{recorded: testenv.File(t, recorded)}
 	for name := range pages {
-		texts[name] = read(t, testenv.Root(t), name)
+		texts[name] = testenv.File(t, name)
 	}
 	for name, text := range texts {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)))
 	}
 	other := last(t)
 	for _, all := range []map[string]float64{other.Multiples, other.Ratios, other.Bytes} {
@@ -57,11 +45,10 @@ func TestPublish(t *testing.T) {
 		results *results
 		same    bool
 	}{{r, true}, {other, false}, {r, true}} {
-		if err := c.results.publish(dir); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.results.publish(dir))
 		for name, text := range texts {
-			testenv.Same(t, name+": that it shows the published run", read(t, dir, name) == text, c.same)
+			same := bytes.Equal(testenv.Read(t, filepath.Join(dir, name)), text)
+			testenv.Same(t, name+": that it shows the published run", same, c.same)
 		}
 	}
 }

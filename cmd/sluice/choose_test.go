@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -28,7 +27,7 @@ func TestChooseANumber(t *testing.T) {
 	files := map[string]string{
 		"plugin.json": write(t, "plugin.json", rules[0]),
 		"shadow.json": write(t, "shadow.json", `{"redis": {"cluster": "redis"}, "rules": [`+printed+`]}`),
-		"access.log":  write(t, "access.log", accessLog(500*time.Millisecond)),
+		"access.log":  write(t, "access.log", accessLog()),
 	}
 	for i, command := range commands {
 		args := strings.Fields(command)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,44 +18,36 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// hostileRedis answers TIME and PING as Redis does, HELLO as an old one does, and all else with
-// whatever it is given. It returns its address.
+// hostileRedis answers TIME as Redis does, HELLO as an old one does, and all else with whatever it is given. It
+// returns its address.
 func hostileRedis(t *testing.T, reply string) string {
 	t.Helper()
-	return testenv.Listen(t, func(conn net.Conn) { answerAll(conn, reply) })
-}
-
-// answerAll answers the commands of a connection, which come as arrays of bulk strings.
-func answerAll(conn net.Conn, reply string) {
-	in := bufio.NewReader(conn)
-	number := func() int {
-		line, _ := in.ReadString('\n')
-		n, _ := strconv.Atoi(strings.Trim(line, "*$\r\n"))
-		return n
+	own := map[string]string{
+		"hello": "-ERR unknown command 'hello'\r\n", "time": "*2\r\n$10\r\n2208988800\r\n$1\r\n0\r\n",
 	}
-	for {
-		words := make([]string, number())
-		if len(words) == 0 {
-			return
-		}
-		for i := range words {
-			text := make([]byte, number()+2)
-			for n := 0; n < len(text); n++ {
-				text[n], _ = in.ReadByte()
+	return testenv.Listen(t, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		for { // commands are arrays of bulk strings
+			words, name := 0, ""
+			if _, err := fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
+				return
 			}
-			words[i] = string(text[:len(text)-2])
+			for i := range words {
+				size := 0
+				_, err := fmt.Fscanf(in, "$%d\r\n", &size)
+				text := make([]byte, size+2)
+				if _, short := io.ReadFull(in, text); errors.Join(err, short) != nil {
+					return
+				}
+				if i == 0 {
+					name = strings.ToLower(string(text[:size]))
+				}
+			}
+			if _, err := fmt.Fprint(conn, cmp.Or(own[name], reply)); err != nil {
+				return
+			}
 		}
-		answer := reply
-		switch strings.ToLower(words[0]) {
-		case "hello":
-			answer = "-ERR unknown command 'hello'\r\n"
-		case "time":
-			answer = "*2\r\n$10\r\n2208988800\r\n$1\r\n0\r\n"
-		}
-		if _, err := fmt.Fprint(conn, answer); err != nil {
-			return
-		}
-	}
+	})
 }
 
 // TestHostileRedis has servers answer with lengths that no memory holds, and with walks that never

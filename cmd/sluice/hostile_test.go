@@ -20,7 +20,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	const value = "v\u009b31mRED\u202e\xff\x9b\x1b"
 	const shownAs = `v%C2%9B31mRED%E2%80%AE%FF%9B%1B`
 	server := redistest.Start(t)
-	charge(t, server.Client(), plugin, request(t, "http://h/", "x: "+value), "a", 7)
+	charge(t, server.Client(), plugin, "a", "7", []string{"http://h/", "x: " + value})
 	redis := []string{"-c", "-", "--redis", server.Addr}
 	for _, c := range []struct {
 		name, json string

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -15,34 +12,24 @@ import (
 	"github.com/sluiceproxy/sluice/internal/yamltree"
 )
 
-// manifests are the objects of deploy/webhook by their kinds.
-func manifests(t *testing.T) map[string]*yaml.Node {
-	t.Helper()
-	text := testenv.File(t, "deploy/webhook/webhook.yaml")
-	all := map[string]*yaml.Node{}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		testenv.OK(t, err)
-		all[yamltree.Text(document.Content[0], "kind")] = document.Content[0]
-	}
-}
-
 // TestWebhookManifest holds that the manifest asks for what the webhook serves, and that its pods are
-// what the restricted Pod Security Standard admits
+// what the restricted Pod Security Standard admits, and what bounds a pod's memory, and who may ask it
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted).
 func TestWebhookManifest(t *testing.T) {
 	t.Parallel()
-	all := manifests(t)
+	all := map[string]*yaml.Node{} // the objects by their kinds
+	for text := range strings.SplitSeq(string(testenv.File(t, "deploy/webhook/webhook.yaml")), "\n---\n") {
+		var document yaml.Node
+		testenv.OK(t, yaml.Unmarshal([]byte(text), &document))
+		all[yamltree.Text(document.Content[0], "kind")] = document.Content[0]
+	}
 	pod := yamltree.Get(all["Deployment"], "spec", "template", "spec")
 	container := yamltree.List(pod, "containers")[0]
 	hook := yamltree.List(all["ValidatingWebhookConfiguration"], "webhooks")[0]
 	volume := yamltree.List(pod, "volumes")[0]
 	secure := yamltree.Get(container, "securityContext")
+	policy := all["NetworkPolicy"]
+	ingress := yamltree.List(policy, "spec", "ingress")[0]
 	for _, c := range []struct{ what, got, want string }{
 		{
 			"enforced", yamltree.Text(all["Namespace"], "metadata", "labels", "pod-security.kubernetes.io/enforce"),
@@ -67,10 +54,16 @@ func TestWebhookManifest(t *testing.T) {
 			"selector", yamltree.Text(all["Service"], "spec", "selector", "app"),
 			yamltree.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app"),
 		},
+		{"memory", yamltree.Text(container, "resources", "limits", "memory"), "512Mi"},
+		{"Go's memory", yamltree.Text(yamltree.List(container, "env")[0], "value"), "400MiB"},
+		{"the policy's port", yamltree.Text(yamltree.List(ingress, "ports")[0], "port"), "https"},
+		{"what pods may ask", string(yamltree.JSON(yamltree.Get(policy, "spec", "egress"))), "[]"},
+		{
+			"the policy's pods", yamltree.Text(policy, "spec", "podSelector", "matchLabels", "app"),
+			yamltree.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app"),
+		},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
-		}
+		testenv.Same(t, c.what, c.got, c.want)
 	}
 	resources := ""
 	for _, rule := range yamltree.List(hook, "rules") {
@@ -89,26 +82,5 @@ func TestWebhookManifest(t *testing.T) {
 	r := execute(t, "", slices.Concat(args[:1], []string{"--addr", "127.0.0.1:0"}, args[3:])...)
 	if r.code != console.Misused || !strings.Contains(r.errors, "/tls/tls.crt: no such file") {
 		t.Errorf("%q: exit code %d, %s", args, r.code, r.errors)
-	}
-}
-
-// TestWebhookBounds holds what bounds a pod's memory, and who may ask it.
-func TestWebhookBounds(t *testing.T) {
-	t.Parallel()
-	all := manifests(t)
-	container := yamltree.List(all["Deployment"], "spec", "template", "spec", "containers")[0]
-	policy := all["NetworkPolicy"]
-	ingress := yamltree.List(policy, "spec", "ingress")[0]
-	for _, c := range []struct{ what, got, want string }{
-		{"memory", yamltree.Text(container, "resources", "limits", "memory"), "512Mi"},
-		{"Go's memory", yamltree.Text(yamltree.List(container, "env")[0], "value"), "400MiB"},
-		{"the policy's port", yamltree.Text(yamltree.List(ingress, "ports")[0], "port"), "https"},
-		{"what pods may ask", string(yamltree.JSON(yamltree.Get(policy, "spec", "egress"))), "[]"},
-		{
-			"the policy's pods", yamltree.Text(policy, "spec", "podSelector", "matchLabels", "app"),
-			yamltree.Text(all["Deployment"], "spec", "template", "metadata", "labels", "app"),
-		},
-	} {
-		testenv.Same(t, c.what, c.got, c.want)
 	}
 }

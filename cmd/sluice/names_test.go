@@ -19,7 +19,20 @@ var (
 func TestNamesInTheCode(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
-	packages, base := packagesOf(t, root)
+	// The code of each package that the plugin is made of, without tests, and the names of its files.
+	packages, base := map[string]string{}, map[string]bool{}
+	for _, pattern := range []string{"plugin/*.go", "plugin/*/*.go", "algo/*.go", "redisresp/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			base[filepath.Base(file)] = true
+			if !strings.HasSuffix(file, "_test.go") {
+				packages[filepath.Base(filepath.Dir(file))] += string(testenv.Read(t, file))
+			}
+		}
+	}
 	files, names := 0, 0
 	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
 	testenv.OK(t, err)
@@ -45,26 +58,4 @@ func TestNamesInTheCode(t *testing.T) {
 	}
 	testenv.Within(t, "the number of files that are named", files, 30, 1000)
 	testenv.Within(t, "the number of names", names, 20, 1000)
-}
-
-// packagesOf is the code of each package that the plugin is made of, by its name, without tests, and the
-// names of its files without their folders.
-func packagesOf(t *testing.T, root string) (code map[string]string, base map[string]bool) {
-	t.Helper()
-	code, base = map[string]string{}, map[string]bool{}
-	for _, pattern := range []string{"plugin/*.go", "plugin/*/*.go", "algo/*.go", "redisresp/*.go"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
-		}
-		for _, file := range files {
-			base[filepath.Base(file)] = true
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			text := testenv.Read(t, file)
-			code[filepath.Base(filepath.Dir(file))] += string(text)
-		}
-	}
-	return code, base
 }

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,8 +15,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
+	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
+	"github.com/sluiceproxy/sluice/cmd/sluice/input"
+	"github.com/sluiceproxy/sluice/cmd/sluice/live"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	wire "github.com/sluiceproxy/sluice/plugin/redis"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // TestScripts runs the command lines of testdata/script, and holds what they print. GOLDEN=1 writes it anew.
@@ -25,12 +34,20 @@ import (
 //	redis-cluster            starts a Redis Cluster, of which $NODE is one
 //	redis-cli ARG...         runs a command of Redis
 //	charge FILE RULE COST URL [HEADER...]  has the plugin's own script charge a request
+//	acl PREFIX               makes the user that docs/operations.md gives Envoy, for a prefix, who may not run INFO
+//	empty                    holds that no key is left in Redis
+//	customers FILE           writes an access log of a thousand customers
+//	page CODE HEADING [PATTERN...]  runs the first command after a heading of docs/cli.md, which is to end with an
+//	                         exit code and to print what the page has, but for matches of patterns; with these,
+//	                         columns have no width
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: testenv.Renewing(), RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SLUICE_CONFIG", "plugin.json")
+			e.Setenv("ROOT", testenv.Root(t))
+			e.Setenv("ESC", "\x1b")
 			e.Values["world"] = &world{t: e.T().(testing.TB)}
 			return nil
 		},
@@ -39,13 +56,34 @@ func TestScripts(t *testing.T) {
 			"misused": commandLine(console.Misused), "noredis": commandLine(console.NoRedis),
 			"about": func(ts *testscript.TestScript, neg bool, args []string) {
 				var out strings.Builder
-				runIn(ts, console.Done, args, &out)
-				steady := aTime.ReplaceAllString(out.String(), "T")
-				fmt.Fprint(ts.Stdout(), regexp.MustCompile(` +`).ReplaceAllString(steady, " "))
+				runIn(ts, console.Done, args, &out, ts.Stderr())
+				fmt.Fprint(ts.Stdout(), steady(out.String(), aTime))
 			},
-			"says": says, "redis": startRedis, "redis-cluster": startCluster, "redis-cli": askRedis, "charge": chargeIn,
+			"says": says, "redis": startRedis, "redis-cluster": startCluster, "redis-cli": askRedis,
+			"charge": func(ts *testscript.TestScript, _ bool, args []string) {
+				w := ts.Value("world").(*world)
+				charge(w.t, w.client, ts.ReadFile(args[0]), args[1], args[2], args[3:])
+			},
+			"acl": makeUser,
+			"empty": func(ts *testscript.TestScript, _ bool, _ []string) {
+				if n := ts.Value("world").(*world).client.DBSize(context.Background()).Val(); n != 0 {
+					ts.Fatalf("%d keys are left", n)
+				}
+			},
+			"customers": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(accessLog()), 0o600))
+			},
+			"page": runPage,
 		},
 	})
+}
+
+// steady is a text with T in place of what differs from run to run, and with columns of no width.
+func steady(text string, differs ...*regexp.Regexp) string {
+	for _, d := range differs {
+		text = d.ReplaceAllString(text, "T")
+	}
+	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }
 
 // aTime is one that tables show.
@@ -58,18 +96,16 @@ type world struct {
 }
 
 func commandLine(code int) func(*testscript.TestScript, bool, []string) {
-	return func(ts *testscript.TestScript, _ bool, args []string) { runIn(ts, code, args, nil) }
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		runIn(ts, code, args, ts.Stdout(), ts.Stderr())
+	}
 }
 
-// runIn runs a command line in the folder and the environment of a script. out, where it is not nil, takes the
-// place of standard output.
-func runIn(ts *testscript.TestScript, want int, args []string, out *strings.Builder) {
+// runIn runs a command line in the folder and the environment of a script.
+func runIn(ts *testscript.TestScript, want int, args []string, out, errors io.Writer) {
 	c := &console.Console{
-		In: strings.NewReader(""), Out: ts.Stdout(), Errors: ts.Stderr(), Dir: ts.MkAbs("."),
+		In: strings.NewReader(""), Out: out, Errors: errors, Dir: ts.MkAbs("."),
 		Environment: func(name string) (string, bool) { value := ts.Getenv(name); return value, value != "" },
-	}
-	if out != nil {
-		c.Out = out
 	}
 	for i, arg := range args {
 		if file, ok := strings.CutPrefix(arg, "<"); ok {
@@ -96,6 +132,9 @@ func startRedis(ts *testscript.TestScript, _ bool, args []string) {
 	w := ts.Value("world").(*world)
 	server := redistest.Start(w.t, args...)
 	w.client = server.Client()
+	host, port, _ := strings.Cut(server.Addr, ":")
+	ts.Setenv("HOST", host)
+	ts.Setenv("PORT", port)
 	ts.Setenv("REDIS", server.Addr)
 	ts.Setenv("SLUICE_REDIS", server.Addr)
 }
@@ -125,10 +164,91 @@ func askRedis(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func chargeIn(ts *testscript.TestScript, _ bool, args []string) {
+// makeUser has the rules of a user as the document spells them: a selector in brackets is one of them.
+func makeUser(ts *testscript.TestScript, _ bool, args []string) {
 	w := ts.Value("world").(*world)
-	var cost int
-	_, err := fmt.Sscan(args[2], &cost)
+	_, line, _ := strings.Cut(string(testenv.File(w.t, "docs/operations.md")), "ACL SETUSER sluice on >PASSWORD ")
+	line, _, _ = strings.Cut(line, "\n")
+	line = strings.NewReplacer("~rl:", "~"+args[0]+":", "+info ", "").Replace(line)
+	command := []any{"ACL", "SETUSER", "sluice", "on", ">secret"}
+	for _, word := range regexp.MustCompile(`\([^)]*\)|\S+`).FindAllString(line, -1) {
+		command = append(command, word)
+	}
+	ts.Check(w.client.Do(context.Background(), command...).Err())
+}
+
+func runPage(ts *testscript.TestScript, _ bool, args []string) {
+	page := ts.ReadFile(filepath.Join(ts.Getenv("ROOT"), "docs/cli.md"))
+	found := regexp.MustCompile("(?s)\n" + regexp.QuoteMeta(args[1]) +
+		"\n.*?```sh\nsluice (.*?[^\\\\])\n.*?```text\n(.*?)```").FindStringSubmatch(page)
+	if found == nil {
+		ts.Fatalf("docs/cli.md has no example after %q", args[1])
+	}
+	command := strings.NewReplacer("\\\n", "", "redis:6379", ts.Getenv("REDIS")).Replace(found[1])
+	var words []string
+	for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(command, -1) {
+		words = append(words, strings.Trim(word, "'"))
+	}
+	var out strings.Builder
+	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	charge(w.t, w.client, ts.ReadFile(args[0]), request(w.t, args[3], args[4:]...), args[1], cost)
+	runIn(ts, code, words, &out, &out)
+	fmt.Fprint(ts.Stdout(), out.String())
+	got, want := out.String(), found[2]
+	if patterns := args[2:]; len(patterns) > 0 {
+		var differs []*regexp.Regexp
+		for _, pattern := range patterns {
+			differs = append(differs, regexp.MustCompile(pattern))
+		}
+		got, want = steady(got, differs...), steady(want, differs...)
+	}
+	if got != want {
+		ts.Fatalf("%q prints\n%s\nthe page has\n%s", words, got, want)
+	}
+}
+
+// charge has the plugin's own script charge a request that a rule applies to. Of an override it is told the text, and
+// no size.
+func charge(t testing.TB, client redis.Cmdable, plugin, name, cost string, request []string) {
+	t.Helper()
+	cfg, err := input.Load([]byte(plugin))
+	testenv.OK(t, err)
+	set, err := rule.Compile(cfg, nil)
+	testenv.OK(t, err)
+	req, err := explain.NewRequest("GET", request[0])
+	testenv.OK(t, err)
+	for _, h := range request[1:] {
+		testenv.OK(t, req.AddHeader(h))
+	}
+	testenv.OK(t, req.SetClientIP("192.0.2.7"))
+	units, err := strconv.ParseInt(cost, 10, 64)
+	testenv.OK(t, err)
+	var m rule.Matcher
+	applied, _, _ := set.Apply(req, &m)
+	for _, a := range applied {
+		if a.Rule.Name != name {
+			continue
+		}
+		var keys []string
+		for i, suffix := range a.Limits.KeySuffixes {
+			values, _ := a.Limits.ValuesOf(a.Values, i)
+			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix))+string(values))
+		}
+		plan := a.Limits.Plan
+		args, terms := live.Arguments(plan, 7, plan.Each(units)), plan.Terms()
+		for _, suffix := range plan.TermSuffixes() {
+			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix)))
+		}
+		if terms.Penalty != nil {
+			args = append(args, live.Values(append(terms.Penalty.Args(), ""))...)
+		}
+		if terms.Overrides {
+			if set := client.Get(t.Context(), keys[len(a.Limits.KeySuffixes)]).Val(); set != "" {
+				args = append(args, set)
+			}
+		}
+		testenv.OK(t, client.Eval(t.Context(), plan.Script().Source, keys, args...).Err())
+		return
+	}
+	t.Fatalf("rule %q does not apply", name)
 }

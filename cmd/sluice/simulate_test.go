@@ -2,37 +2,13 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// TestSimulateExample runs the first simulation of docs/cli.md, which shows what it prints.
-func TestSimulateExample(t *testing.T) {
-	t.Parallel()
-	root := testenv.Root(t)
-	page := testenv.Read(t, filepath.Join(root, "docs/cli.md"))
-	found := regexp.MustCompile("(?s)\n## simulate\n```sh\nsluice " +
-		"([^\n]*)\\\\\n([^\n]*)\n.*?```text\n(.*?)```").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("no example")
-	}
-	var args []string
-	for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(string(found[1])+string(found[2]), -1) {
-		args = append(args, strings.Replace(strings.Trim(word, "'"), "envoy.yaml", filepath.Join(root, "envoy.yaml"), 1))
-	}
-	r := execute(t, "", args...)
-	testenv.Same(t, "the exit code", r.code, console.Done)
-	testenv.Same(t, "the warnings", r.errors, "")
-	if r.out != string(found[3]) {
-		t.Errorf("%v prints\n%s\nthe page has\n%s", args, r.out, found[3])
-	}
-}
 
 // TestSimulatedOutages: an outage with the defaults goes as docs/operations.md says.
 func TestSimulatedOutages(t *testing.T) {

@@ -21,9 +21,7 @@ shared: {alias: *port, words: [on, "on", No, 0x10, 1e3, .inf, ~, plain]}
 func parsed(t *testing.T, text string) *yamltree.Tree {
 	t.Helper()
 	tree, err := yamltree.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return tree
 }
 

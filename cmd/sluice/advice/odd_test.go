@@ -86,30 +86,24 @@ var exempts = []struct{ rule, at, says string }{
 // TestOdd holds what the table says of each rule.
 func TestOdd(t *testing.T) {
 	t.Parallel()
-	for _, c := range odd {
-		checkOdd(t, c.rule+", "+limit, c.at, c.says)
+	for more, rules := range map[string][]struct{ rule, at, says string }{
+		", " + limit: odd, "": oddPers, `, "exempt": true`: exempts,
+	} {
+		for _, c := range rules {
+			cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + c.rule + more + `}]}`))
+			testenv.OK(t, err)
+			all := Warnings(cfg)
+			if c.at == "" {
+				testenv.Same(t, c.rule+": findings", len(all), 0)
+				continue
+			}
+			if len(all) != 1 {
+				t.Errorf("%s: %v, want one finding", c.rule, all)
+				continue
+			}
+			testenv.Same(t, c.rule+": where", all[0].Path, "rules[0]."+c.at)
+			says := strings.Contains(all[0].Problem, c.says)
+			testenv.Same(t, c.rule+": that it says "+c.says+": "+all[0].Problem, says, true)
+		}
 	}
-	for _, c := range oddPers {
-		checkOdd(t, c.rule, c.at, c.says)
-	}
-	for _, c := range exempts {
-		checkOdd(t, c.rule+`, "exempt": true`, c.at, c.says)
-	}
-}
-
-func checkOdd(t *testing.T, rule, at, says string) {
-	t.Helper()
-	cfg, err := config.Parse([]byte(`{"rules": [{"name": "r", ` + rule + `}]}`))
-	testenv.OK(t, err)
-	all := Warnings(cfg)
-	if at == "" {
-		testenv.Same(t, rule+": findings", len(all), 0)
-		return
-	}
-	if len(all) != 1 {
-		t.Errorf("%s: %v, want one finding", rule, all)
-		return
-	}
-	testenv.Same(t, rule+": where", all[0].Path, "rules[0]."+at)
-	testenv.Same(t, rule+": that it says "+says+": "+all[0].Problem, strings.Contains(all[0].Problem, says), true)
 }

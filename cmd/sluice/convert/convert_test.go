@@ -22,7 +22,20 @@ func TestExamples(t *testing.T) {
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			result := convertExample(t, dir)
+			files := map[string]File{} // those that the example has
+			for _, name := range []string{"ratelimit.yaml", "envoy.yaml", "gateway.yaml", "local.yaml"} {
+				if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+					files[name] = File{name, text}
+				}
+			}
+			convert := func() (Result, error) { return RateLimit(files["ratelimit.yaml"], files["envoy.yaml"]) }
+			if local, ok := files["local.yaml"]; ok {
+				convert = func() (Result, error) { return Local(local) }
+			} else if gateway, ok := files["gateway.yaml"]; ok {
+				convert = func() (Result, error) { return Gateway(gateway) }
+			}
+			result, err := convert()
+			testenv.SameError(t, lines(result.Differences), err, nil)
 			if _, err := config.Parse(result.JSON); err != nil {
 				t.Error(err)
 			}
@@ -33,36 +46,6 @@ func TestExamples(t *testing.T) {
 			testenv.Golden(t, filepath.Join(dir, "differences.txt"), lines(result.Differences))
 		})
 	}
-}
-
-// convertExample converts the files of a directory.
-func convertExample(t *testing.T, dir string) (result Result) {
-	t.Helper()
-	var err error
-	service, envoy := read(t, dir, "ratelimit.yaml"), read(t, dir, "envoy.yaml")
-	gateway, local := read(t, dir, "gateway.yaml"), read(t, dir, "local.yaml")
-	switch {
-	case local.Text != nil:
-		result, err = Local(local)
-	case gateway.Text != nil:
-		result, err = Gateway(gateway)
-	default:
-		result, err = RateLimit(service, envoy)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, lines(result.Differences))
-	}
-	return result
-}
-
-// read returns a file of an example; nil if it has none of the name.
-func read(t *testing.T, dir, name string) File {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	return File{name, text}
 }
 
 func lines(differences []Difference) string {
@@ -151,13 +134,13 @@ var routed = []struct {
 	{name: "a bucket in front of a workload", example: "local_istio", want: "http_local_rate_limiter"},
 }
 
-// TestRoutes sends requests to the rules that routes became.
+// TestRoutes sends requests to the rules that routes became, see TestExamples.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	for _, c := range routed {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := config.Parse(convertExample(t, "testdata/"+c.example).JSON)
+			cfg, err := config.Parse(testenv.Read(t, "testdata/"+c.example+"/want.json"))
 			testenv.OK(t, err)
 			expressions := &explain.Expressions{}
 			set, err := rule.Compile(cfg, expressions)

@@ -38,7 +38,7 @@ func TestPassword(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				if test.env != "" {
-					w.setenv("REDIS_PASSWORD", test.env)
+					w.env["REDIS_PASSWORD"] = test.env
 				}
 				r := w.startRedis("--requirepass", secret)
 				i := w.load(credentials(test.redis))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -12,17 +11,9 @@ import (
 // one more for each request is a regression.
 func (w *worker) expectCalls(what string, f func(), want map[string]int) {
 	w.t.Helper()
-	got := w.callsOf(f)
-	names := slices.Sorted(maps.Keys(got))
-	for name := range want {
-		if got[name] == 0 {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		if got[name] != want[name] {
-			w.t.Errorf("%s: %d calls of %s, want %d", what, got[name], name, want[name])
-		}
+	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
+	if got := w.callsOf(f); !maps.Equal(got, want) {
+		w.t.Errorf("%s: calls %v, want %v", what, got, want)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestKeyedHashWithoutSecret(t *testing.T) {
 			t.Run(where, func(t *testing.T) {
 				eachWorld(t, func(t *testing.T, w *worker) {
 					if secret != "" {
-						w.setenv(hashVariable, secret)
+						w.env[hashVariable] = secret
 					}
 					if _, err := w.start(rules); err == nil {
 						t.Error("the configuration is taken")

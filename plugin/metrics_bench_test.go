@@ -21,7 +21,6 @@ type benchEnvoy struct {
 
 func (e *benchEnvoy) setTickPeriod(_, _ uint32)                       { e.calls++ }
 func (e *benchEnvoy) setHeaders(uint32, uint32, [][2]string)          {}
-func (e *benchEnvoy) removeRequestHeader(uint32, string)              {}
 func (e *benchEnvoy) setProperty(uint32, string, string)              {}
 func (e *benchEnvoy) resumeRequest(uint32)                            {}
 func (e *benchEnvoy) unixMicros() int64                               { return 1_700_000_000_000_000 + e.nowMicros }
@@ -30,20 +29,16 @@ func (e *benchEnvoy) grpcOpen(uint32, []byte) (token, status uint32)  { return 1
 func (e *benchEnvoy) grpcSend(uint32, uint32, []byte) (status uint32) { e.replies++; return statusOK }
 func (e *benchEnvoy) defineMetric(uint32, string) (id uint32)         { return 1 }
 func (e *benchEnvoy) incrementMetric(uint32, int64)                   { e.calls++ }
-func (e *benchEnvoy) recordMetric(uint32, uint64)                     { e.calls++ }
-func (e *benchEnvoy) property(uint32, string) ([]byte, bool)          { return nil, false }
-func (e *benchEnvoy) logLine(logLevel, string)                        {}
-
-func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool) { return nil, true }
-
-func (e *benchEnvoy) Uint64() uint64 { return rand.Uint64() }
 
 func (e *benchEnvoy) getSharedData(string) (value []byte, cas, status uint32) {
 	return nil, 0, statusNotFound
 }
 
+func (e *benchEnvoy) Uint64() uint64                                       { return rand.Uint64() }
+func (e *benchEnvoy) foreign(uint32, string, []byte) ([]byte, bool)        { return nil, true }
 func (e *benchEnvoy) setSharedData(string, []byte, uint32) (status uint32) { return statusOK }
-
+func (e *benchEnvoy) logLine(logLevel, string)                             {}
+func (e *benchEnvoy) recordMetric(uint32, uint64)                          { e.calls++ }
 func (e *benchEnvoy) header(_, _ uint32, name string) (string, bool) {
 	switch name {
 	case ":status":

@@ -21,9 +21,9 @@ func TestMetricsOfReload(t *testing.T) {
 		if generation == 0 {
 			t.Error("the generation is 0")
 		}
-		testenv.Same(w.t, "load time", loaded, w.clock.now.Add(-1100*time.Millisecond).Unix())
+		testenv.Same(w.t, "load time", loaded, uint64(w.clock.now.Add(-1100*time.Millisecond).Unix()))
 		w.clock.advance(time.Minute)
-		at := w.clock.now.Unix()
+		at := uint64(w.clock.now.Unix())
 		var after *instance
 		if calls := w.callsOf(func() { after = w.load(config) }); calls["proxy_define_metric"] != 0 {
 			t.Errorf("the reload defined %d metrics", calls["proxy_define_metric"])
@@ -44,14 +44,9 @@ func TestMetricsOfReload(t *testing.T) {
 
 // newest is the generation of the configuration, and when it was loaded, in Unix
 // time.
-func (w *worker) newest() (generation, loaded int64) {
-	for name, into := range map[string]*int64{
-		"sluice.config.generation":             &generation,
-		"sluice.config.load_timestamp_seconds": &loaded,
-	} {
-		value, _ := w.envoy.Metric(name)
-		*into = int64(value)
-	}
+func (w *worker) newest() (generation, loaded uint64) {
+	generation, _ = w.envoy.Metric("sluice.config.generation")
+	loaded, _ = w.envoy.Metric("sluice.config.load_timestamp_seconds")
 	return generation, loaded
 }
 
@@ -65,7 +60,7 @@ func TestMetricsOfSeveralListeners(t *testing.T) {
 		before, _ := w.newest()
 		second := w.load(`{"rules": [` + perClient("b", 9) + `]}`)
 		w.clock.advance(time.Minute)
-		at := w.clock.now.Unix()
+		at := uint64(w.clock.now.Unix())
 		third := w.load(`{"rules": [` + perClient("c", 9) + `]}`)
 		for _, i := range []*instance{third, second} {
 			i.flush()

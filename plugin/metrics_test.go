@@ -12,16 +12,12 @@ import (
 // configuration and the build are left out.
 func (w *worker) stats() map[string]int64 {
 	stats := map[string]int64{}
-	put := func(name string, value int) {
-		name = strings.TrimPrefix(name, "sluice.")
-		ofConfiguration := name == buildInfo || strings.HasPrefix(name, "config.")
-		if value != 0 && !ofConfiguration {
-			stats[name] = int64(value)
+	for _, whole := range w.envoy.Metrics() {
+		value, _ := w.envoy.Metric(whole)
+		all := int64(value) + int64(len(w.envoy.Histogram(whole)))
+		if name := strings.TrimPrefix(whole, "sluice."); all != 0 && name != buildInfo && !strings.HasPrefix(name, "config.") {
+			stats[name] = all
 		}
-	}
-	for _, name := range w.envoy.Metrics() {
-		value, _ := w.envoy.Metric(name)
-		put(name, int(value)+len(w.envoy.Histogram(name)))
 	}
 	return stats
 }

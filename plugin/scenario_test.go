@@ -77,7 +77,7 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 		}
 	}
 	if v.config.Has("secret") {
-		w.setenv("SLUICE_HASH_SECRET", "0123456789abcdef\r\n")
+		w.env["SLUICE_HASH_SECRET"] = "0123456789abcdef\r\n"
 	}
 	w.connect(&v.cluster)
 	cfg, err := config.Parse([]byte(c.JSON()))
@@ -112,19 +112,15 @@ func addProperties(properties wasmhost.Properties, path string, tree map[string]
 // Send implements scenario.World.
 func (v *virtualWorld) Send(_ *testing.T, requests []scenario.Request) (answers []scenario.Answer) {
 	for i := range requests {
-		answers = append(answers, v.send(&requests[i]))
+		before := v.writes
+		x := v.open(&requests[i])
+		v.settle()
+		sent := v.writes - before
+		a := v.finish(x)
+		a.Sent = sent
+		answers = append(answers, a)
 	}
 	return answers
-}
-
-func (v *virtualWorld) send(r *scenario.Request) (a scenario.Answer) {
-	before := v.writes
-	x := v.open(r)
-	v.settle()
-	sent := v.writes - before
-	a = v.finish(x)
-	a.Sent = sent
-	return a
 }
 
 // open brings a request.
@@ -154,7 +150,7 @@ func (v *virtualWorld) open(r *scenario.Request) *exchange {
 
 // finish has the upstream answer a request that was not answered in its place, and ends it unless it waits.
 func (v *virtualWorld) finish(x *exchange) scenario.Answer {
-	var through *scenario.Request
+	var through *scenario.Request // what the upstream gets
 	switch _, over := x.Upstream.Headers.Get("x-quota"); {
 	case x.waits():
 		return scenario.Answer{}
@@ -163,7 +159,14 @@ func (v *virtualWorld) finish(x *exchange) scenario.Answer {
 		x.ResponseHeaders(wasmhost.Response("202", "content-type", "text/plain"), false)
 		x.ResponseBody([]byte("economy"), true)
 	default:
-		through = upstreamRequest(x.Upstream.Headers)
+		through = &scenario.Request{}
+		through.Method, _ = x.Upstream.Headers.Get(":method")
+		through.Path, _ = x.Upstream.Headers.Get(":path")
+		for _, h := range x.Upstream.Headers {
+			if h[0] = strings.Replace(h[0], ":authority", "host", 1); h[0][0] != ':' {
+				through.Headers = append(through.Headers, h)
+			}
+		}
 		headers := map[string]any{}
 		for _, h := range v.upstream.Headers {
 			headers[h[0]] = h[1]
@@ -232,25 +235,6 @@ func (v *virtualWorld) Release(*testing.T) scenario.Answer {
 	x := v.held[0]
 	v.held = v.held[1:]
 	return v.finish(x)
-}
-
-// upstreamRequest is what an upstream gets.
-func upstreamRequest(headers wasmhost.Pairs) *scenario.Request {
-	r := &scenario.Request{}
-	for _, h := range headers {
-		switch h[0] {
-		case ":method":
-			r.Method = h[1]
-		case ":path":
-			r.Path = h[1]
-		case ":authority":
-			r.Headers = append(r.Headers, [2]string{"host", h[1]})
-		case ":scheme":
-		default:
-			r.Headers = append(r.Headers, h)
-		}
-	}
-	return r
 }
 
 // Upstream implements scenario.World.

@@ -77,11 +77,6 @@ func (w *worker) connect(c wasmhost.Cluster) {
 	w.clusters[string(grpcService("redis"))] = c
 }
 
-// setenv gives the VM an environment variable.
-func (w *worker) setenv(name, value string) {
-	w.env[name] = value
-}
-
 // sibling is another worker of the same Envoy.
 func (w *worker) sibling() *worker {
 	s := *w
@@ -195,15 +190,8 @@ func (w *worker) allLogs() (lines []string) {
 // own.
 func (w *worker) expectLogs(beginnings ...string) {
 	w.t.Helper()
-	logs := w.logs()
-	if len(logs) != len(beginnings) {
-		w.t.Errorf("logged %q, want %d lines", logs, len(beginnings))
-		return
-	}
-	for i, line := range logs {
-		if !strings.HasPrefix(line, beginnings[i]) {
-			w.t.Errorf("line %d of the log is %q, want %q", i+1, line, beginnings[i])
-		}
+	if logs := w.logs(); !slices.EqualFunc(logs, beginnings, strings.HasPrefix) {
+		w.t.Errorf("logged %q, want lines that begin with %q", logs, beginnings)
 	}
 }
 
@@ -216,11 +204,10 @@ func (w *worker) logged(text string) bool {
 func (w *worker) callsOf(f func()) map[string]int {
 	before := maps.Clone(w.host.Calls)
 	f()
-	made := map[string]int{}
-	for name, n := range w.host.Calls {
-		if n -= before[name]; n > 0 {
-			made[name] = n
-		}
+	made := maps.Clone(w.host.Calls)
+	maps.DeleteFunc(made, func(name string, n int) bool { return n == before[name] })
+	for name := range made {
+		made[name] -= before[name]
 	}
 	return made
 }

@@ -38,28 +38,13 @@ func pass(to io.Writer, piece []byte) error {
 // newWire starts a wire on which carry brings Redis the commands; nil passes them on.
 func newWire(t testing.TB, target string, carry func(server io.Writer, client io.Reader)) *wire {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	testenv.OK(t, err)
 	if carry == nil {
 		carry = func(server io.Writer, client io.Reader) { _, _ = io.Copy(server, client) }
 	}
-	w := &wire{addr: listener.Addr().String(), target: target, carry: carry, test: t.Context()}
+	w := &wire{target: target, carry: carry, test: t.Context()}
 	w.set(pass)
 	w.cut()
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { w.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		group.Wait()
-	})
+	w.addr = testenv.Listen(t, w.serve)
 	return w
 }
 
@@ -67,7 +52,6 @@ func (w *wire) set(f fault) { w.fault.Store(&f) }
 
 // serve carries one connection.
 func (w *wire) serve(client net.Conn) {
-	defer client.Close()
 	w.mu.Lock()
 	defer context.AfterFunc(w.whole, func() { client.Close() })()
 	w.mu.Unlock()

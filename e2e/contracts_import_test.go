@@ -43,7 +43,8 @@ func TestImportUnderTraffic(t *testing.T) {
 	}()
 	answered := tally{}
 	for n, done := 0, false; !done; n++ {
-		for status, count := range burst(t, 64, 16, []string{s.URL + "/c", s.Beside["two"] + "/c"}, fmt.Sprintf("x-n: %d", n)) {
+		both := []string{s.URL + "/c", s.Beside["two"] + "/c"}
+		for status, count := range burst(t, 64, 16, both, fmt.Sprintf("x-n: %d", n)) {
 			answered[status] += count
 		}
 		for status, count := range burst(t, 16, 16, []string{fmt.Sprintf("%s/c?u=%d", s.URL, n)}) {

@@ -52,7 +52,7 @@ var contractThatChangesTwice = func() plain {
 			return newWire(t, s.redis.Addr, carry).addr
 		},
 		play: func(t *testing.T, s *setting) {
-			s.contract(t, "c|warm", "x2")
+			testenv.OK(t, s.client.Set(ctx, "rl:{c|warm}:override", "x2", 0).Err())
 			get(t, s.URL+"/c?u=warm") // Redis knows the script from here on
 			awaitTrial(t, s)
 			restless.Store(true)
@@ -101,17 +101,11 @@ func TestContractThatNeverRests(t *testing.T) {
 	<-stopped
 }
 
-// contract sets what an operator would.
-func (s *setting) contract(t *testing.T, tag, value string) {
-	t.Helper()
-	testenv.OK(t, s.client.Set(ctx, "rl:{"+tag+"}:override", value, 0).Err())
-}
-
 // contractOfClientsWhoLeave: clients that have left when Redis names their tier are charged nothing.
 var contractOfClientsWhoLeave = plain{
 	name: "a contract of clients who leave", config: contractRules, own: redisWith(),
 	play: func(t *testing.T, s *setting) {
-		s.contract(t, "c|a", "tier:pro")
+		testenv.OK(t, s.client.Set(ctx, "rl:{c|a}:override", "tier:pro", 0).Err())
 		s.redis.Signal(syscall.SIGSTOP)
 		leaving, leave := context.WithCancel(ctx)
 		var group sync.WaitGroup

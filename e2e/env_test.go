@@ -195,18 +195,5 @@ var algorithms = map[string]string{
 	"gcra":                      `"algorithm": "gcra"`,
 }
 
-// exactLimit is the limit of each rule of exactRules.
+// exactLimit is the limit of most rules of upgradeRules.
 const exactLimit = 150
-
-// exactRules is one rule for each algorithm, at the path of its name.
-func exactRules() string {
-	rules := ""
-	for name, algorithm := range algorithms {
-		if rules != "" {
-			rules += ","
-		}
-		rules += fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}],
-			"limits": [{%s, "limit": %d, %s}]}`, name, name, algorithm, exactLimit, long)
-	}
-	return `{` + patient + `"rules": [` + rules + `]}`
-}

@@ -21,7 +21,7 @@ func TestHealthOfCluster(t *testing.T) {
 	for i := range 300 {
 		testenv.OK(t, client.Set(ctx, fmt.Sprint("other:", i), 1, 0).Err())
 	}
-	s := start(t, exactRules(), envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
+	s := start(t, contractRules, envoytest.Options{Redis: cluster.Addrs(), Route: envoytest.Cluster})
 	awaitWords(t, s.Envoy, s.URL, "redis", `answers(: (Redis|Valkey) [0-9.]+)?$`, 2)
 	const keys = "wasmcustom.sluice.redis.cluster.redis.keys"
 	if isEnvoy136(t) {

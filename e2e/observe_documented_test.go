@@ -15,8 +15,8 @@ import (
 
 const document = "docs/observability.md"
 
-// documented compares the document's table with what Envoy exposes, and Prometheus has of it. It is to name each value of
-// a label that does not come from the configuration.
+// documented compares the document's table with what Envoy exposes, and Prometheus has of it. It is to name each
+// value of a label that does not come from the configuration.
 func (s *scene) documented(t *testing.T) {
 	text := string(testenv.File(t, document))
 	var table, metrics []string

@@ -63,7 +63,7 @@ func deciding() string {
 	return `{"redis": {"cluster": "redis", "timeout": "500ms"},
 		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
 		"rules": [
-			{"name": "a", "match": {"path": "/log"}, "key": [{"header": "x-user"}], "limits": [` + strings.Join(logs, ",") + `]},
+			{"name": "a", "match": {"path": "/log"}, "key": [{"query": "u"}], "limits": [` + strings.Join(logs, ",") + `]},
 			{"name": "per-tenant", "match": {"path": "/own"}, "key": [{"header": "x-user"}],
 				"limits": [{` + ever + `, "limit": 2}]}]}`
 }

@@ -69,9 +69,11 @@ func TestOperatorsView(t *testing.T) {
 	s.until(t, `sluice_redis_breaker_workers{state="open"} > 0`)
 	// Which identities share a slot is a secret of the store: of 300 that fill half a
 	// slot each, two meet in one of 4,096 but once in 50,000 runs.
+	var users []string
 	for user := range 300 {
-		s.count(burst(t, 40, 8, []string{s.Beside["local"] + "/log"}, fmt.Sprint("x-user: user-", user)))
+		users = append(users, fmt.Sprintf("%s/log?u=%d", s.Beside["local"], user))
 	}
+	s.count(burst(t, 40*len(users), 16, users))
 	s.until(t, `sluice_local_evictions_total > 0`)
 	s.prometheus.ExpectAlert("SluiceRedisDown")
 	s.redis.Restart()
@@ -84,7 +86,26 @@ func TestOperatorsView(t *testing.T) {
 	s.count(hammered)
 	s.count(client.stop())
 
-	t.Run("sums", s.sums)
+	// What all clients saw, whatever the faults, is what was counted.
+	t.Logf("answers: %v", s.answers)
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		if s.answers[status] == 0 {
+			t.Errorf("no client saw %d", status)
+		}
+	}
+	const left = 1 // the request that left the queue had been admitted
+	s.await(
+		t,
+		fmt.Sprintf("%d\n%d\n%d\n0\n", s.answers[http.StatusTooManyRequests], s.answers[http.StatusServiceUnavailable],
+			s.answers[http.StatusOK]+left),
+		`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`,
+		`sum(sluice_requests_total{outcome="failed_deny"})`,
+		`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`,
+		`sum(sluice_redis_in_flight_requests)`,
+	)
+	const each = "allowed 1\nblocked 1\nexempt 1\nfailed_allow 1\nfailed_deny 1\nlimited 1\nlocal_allowed 1\n" +
+		"local_limited 1\nnone 1\nover 1\nshadow_limited 1\n"
+	s.await(t, each, `sum by (outcome) (sluice_requests_total{outcome!="quota"}) > bool 0`)
 	t.Run("alerts", s.alerts)
 	t.Run("dashboard", func(t *testing.T) { s.prometheus.ExpectDashboard(t) })
 	t.Run("documented", s.documented)
@@ -146,30 +167,4 @@ func (s *scene) queue(t *testing.T) {
 	testenv.SameError(t, "of the one that stayed", <-ends, nil)
 	expect("2\n1\n0\n")
 	s.count(tally{http.StatusOK: 2})
-}
-
-// sums compares what all clients saw, whatever the faults, with what was counted.
-func (s *scene) sums(t *testing.T) {
-	answers := s.answers
-	t.Logf("answers: %v", answers)
-	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		if answers[status] == 0 {
-			t.Errorf("no client saw %d", status)
-		}
-	}
-	const left = 1 // the request that left the queue had been admitted
-	s.await(
-		t,
-		fmt.Sprintf("%d\n%d\n%d\n0\n", answers[http.StatusTooManyRequests], answers[http.StatusServiceUnavailable],
-			answers[http.StatusOK]+left),
-		`sum(sluice_requests_total{outcome=~"limited|local_limited|blocked"})`,
-		`sum(sluice_requests_total{outcome="failed_deny"})`,
-		`sum(sluice_requests_total{outcome!~"limited|local_limited|blocked|failed_deny"})`,
-		`sum(sluice_redis_in_flight_requests)`,
-	)
-	outcomes := []string{
-		"allowed", "blocked", "exempt", "failed_allow", "failed_deny", "limited", "local_allowed", "local_limited",
-		"none", "over", "shadow_limited",
-	}
-	s.await(t, strings.Join(outcomes, " 1\n")+" 1\n", `sum by (outcome) (sluice_requests_total{outcome!="quota"}) > bool 0`)
 }

@@ -27,8 +27,9 @@ var turnItOff = plain{
 		testenv.Same(t, "blocks for Redis in docs/runbook.md, off and on", len(commands), 2)
 		redisCLI := func(commands string) {
 			t.Helper()
-			shell := exec.Command("bash", "-euc", fmt.Sprintf("redis-cli() { \"$CLI\" -p %d -e \"$@\"; }\n%s", s.redis.Port, commands))
-			shell.Env = append(os.Environ(), "REDISCLI_AUTH=admin", "CLI="+testenv.Tool(t, "redis-cli"))
+			shell := exec.Command("bash", "-euc", `redis-cli() { "$CLI" -p "$PORT" -e "$@"; }`+"\n"+commands)
+			shell.Env = append(os.Environ(), "REDISCLI_AUTH=admin", "CLI="+testenv.Tool(t, "redis-cli"),
+				fmt.Sprint("PORT=", s.redis.Port))
 			if out, err := shell.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", commands, err, out)
 			}

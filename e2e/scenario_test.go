@@ -157,7 +157,8 @@ func (w *envoyWorld) listen(t *testing.T, c *envoyconf.Config, cluster string, e
 	limited := c.Get(envoyconf.Listener)
 	w.urls[envoy] = map[string]string{}
 	for _, s := range w.file.Configs {
-		if s.Virtual || s.Store != w.store || envoy == 1 && !(s.Bursts && s.Store == scenario.Redis) {
+		inSecond := s.Bursts && s.Store == scenario.Redis
+		if s.Virtual || s.Store != w.store || envoy == 1 && !inSecond {
 			continue
 		}
 		for name, put := range surroundings {

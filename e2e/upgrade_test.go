@@ -25,8 +25,8 @@ import (
 // file's place.
 const earlier = "testdata/630acda.wasm.gz"
 
-// upgradeRules are exactRules with what else has a state in Redis: slots, settlements,
-// leases, overrides, penalties and calendar windows, and a rule whose charge another rule's
+// upgradeRules are one for each algorithm, at the path of its name, with what else has a state in Redis: slots,
+// settlements, leases, overrides, penalties and calendar windows, and a rule whose charge another rule's
 // rejection gives back.
 func upgradeRules() string {
 	const first = `"algorithm": "fixed_window", "anchor": "first_request", ` + long
@@ -42,14 +42,16 @@ func upgradeRules() string {
 			`"limits": [{` + first + `, "limit": %d}]`,
 		"slots": `"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "1h"}]`,
 	}
-	limits := map[string]int{"penalty": 1, "slots": 2 * upgradeSlots}
-	rules := strings.TrimSuffix(exactRules(), "]}")
+	for name, algorithm := range algorithms {
+		more[name] = `"limits": [{` + algorithm + `, "limit": %d, ` + long + `}]`
+	}
+	limits, rules := map[string]int{"penalty": 1, "slots": 2 * upgradeSlots}, ""
 	for name, fields := range more {
-		rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}], `+fields+`}`,
+		rules += fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}], `+fields+`}, `,
 			name, name, cmp.Or(limits[name], exactLimit))
 	}
-	return rules + `, {"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{` + first +
-		`, "limit": 1}]}]}`
+	return `{` + patient + `"rules": [` + rules + `
+		{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{` + first + `, "limit": 1}]}]}`
 }
 
 // upgrade is two listeners of one Envoy, with different builds, on one Redis.

@@ -84,7 +84,9 @@ var spelled = map[string][][2]string{ // target and header
 }
 
 // components are what kinds of spellings go by, of a request and of what upstreams read: the path unless stated.
-var components = map[string]string{"query": `{"query": "api_key"}`, "cookie": `{"cookie": "sid"}`, "bearer": `{"bearer": true}`}
+var components = map[string]string{
+	"query": `{"query": "api_key"}`, "cookie": `{"cookie": "sid"}`, "bearer": `{"bearer": true}`,
+}
 
 // What an upstream reads as one identity is one identity for Sluice, or %many, and never absent.
 func TestUpstreams(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,7 +17,7 @@ import (
 
 // What must hold at each step, and when all is over.
 
-// tickMillis is how often a limiter looks at what waits at the rarest, see redis.tickMicros.
+// tickOf is how often a limiter looks at what waits at the rarest, see redis.tickMicros.
 func tickOf(timeout time.Duration) time.Duration {
 	return min(max((timeout/4+time.Millisecond-1)/time.Millisecond*time.Millisecond, 4*time.Millisecond),
 		20*time.Millisecond)
@@ -120,11 +121,12 @@ func (v *simulation) forgot() bool { return v.emptied || v.jumped }
 // flowsBack is how much a bucket has got back since the beginning.
 func (v *simulation) flowsBack(r *simRule) int64 {
 	elapsed := v.clock.now.Sub(v.began)
+	if !v.config.Redis {
+		elapsed += time.Second // by which the clocks of workers may differ
+	}
 	switch {
-	case r.Rate > 0 && v.config.Redis:
+	case r.Rate > 0:
 		return int64(elapsed)*r.Rate/int64(time.Second) + 1
-	case r.Rate > 0: // by a second the clocks of workers may differ
-		return int64(elapsed+time.Second)*r.Rate/int64(time.Second) + 1
 	case strings.Contains(r.Text, "gcra") || strings.Contains(r.Text, "bucket"):
 		return int64(elapsed)*r.Total/int64(24*time.Hour) + 1
 	}
@@ -133,11 +135,7 @@ func (v *simulation) flowsBack(r *simRule) int64 {
 
 // roomOf is how much of the rule "classes" a request's class may use.
 func (r *simRule) roomOf(q *simRequest) int64 {
-	percent, known := map[string]int64{"pro": 100, "free": 80}[q.plan]
-	if !known {
-		percent = 50
-	}
-	return max(1, r.Total*percent/100)
+	return max(1, r.Total*cmp.Or(map[string]int64{"pro": 100, "free": 80}[q.plan], 50)/100)
 }
 
 // leftOfClasses is what headers, and the answer to a request for the quota, tell of the rule "classes".

@@ -15,7 +15,7 @@ import (
 const maxCrowd = 240
 
 // crowd brings a crowd to a worker: so many requests of a user, whose costs, plans and limits follow
-// from a seed, with headers.
+// from a seed, with headers. What is drawn stays in this order, or a kept run would have another crowd.
 func (v *simulation) crowd(w words) {
 	random := newRandom(uint64(w.number(3)))
 	v.hangs, v.refuses, v.refusal = false, false, ""
@@ -23,17 +23,17 @@ func (v *simulation) crowd(w words) {
 	v.advance(30 * time.Millisecond)
 	v.serveAll()
 	known := v.ask(w, "before-"+w[2])
-	first, mixed := len(v.all), plans
-	if random.IntN(2) == 0 {
-		mixed = []string{pick(random, plans...)}
-	}
+	first, plan, isMixed := len(v.all), pick(random, plans...), random.IntN(2) == 0
 	pace := pick(random, 0, 1+random.Int64N(8), 8+random.Int64N(32)) // requests between replies
 	for n := range w.number(1) {
 		if pace > 0 && n%pace == 0 {
 			v.serveOnce()
 		}
-		cost, plan := fmt.Sprint(random.IntN(4)), pick(random, mixed...)
-		v.arrive(words{w[0], w[2], cost, plan, w[4] + "," + pick(random, sizes...)})
+		if isMixed {
+			plan = pick(random, plans...)
+		}
+		size, cost := pick(random, sizes...), fmt.Sprint(random.IntN(4))
+		v.arrive(words{w[0], w[2], cost, plan, w[4] + "," + size})
 	}
 	crowd := v.all[first:]
 	every := time.Duration(1+random.Int64N(v.config.Timeout.Milliseconds()/4)) * time.Millisecond

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -62,15 +63,10 @@ func tierOf(user string) string {
 
 // costOfContract is what a request costs by the tier of its user.
 func costOfContract(q *simRequest) int64 {
-	switch {
-	case tierOf(q.user) != "pro":
+	if tierOf(q.user) != "pro" {
 		return q.cost
-	case q.plan == "-": // the expression has no value
-		return 1
-	case q.plan == "pro":
-		return 3
 	}
-	return 2
+	return cmp.Or(map[string]int64{"-": 1, "pro": 3}[q.plan], 2) // of no plan the expression has no value
 }
 
 // algorithms are all of them.

@@ -51,11 +51,8 @@ func (v *simulation) step() {
 	case n < 52 && c != nil && !v.hangs:
 		v.do("serve", conn, 1+v.random.IntN(8*(1+v.burst)*len(v.config.Rules)))
 	case n < 76 && c != nil && len(c.outbox) > 0 && !v.hangs:
-		n := len(c.outbox)
-		if v.random.IntN(4) == 0 {
-			n = 1 + v.random.IntN(n)
-		}
-		v.do("deliver", conn, n)
+		whole := len(c.outbox)
+		v.do("deliver", conn, pick(v.random, whole, whole, whole, 1+v.random.IntN(whole)))
 	case n < 90 && len(v.live) > 0:
 		for range 1 + v.random.IntN(v.burst) {
 			v.anyEnds()
@@ -73,15 +70,10 @@ func (v *simulation) anyEnds() {
 	r := pick(v.random, v.live...)
 	switch n := v.random.IntN(10); {
 	case n < 4 && r.admitted:
-		tokens := int64(-1)
-		if v.random.IntN(3) > 0 {
-			tokens = v.random.Int64N(12)
-		}
-		v.do("respond", r.id, pick(v.random, "200", "401"), tokens)
-	case n < 9 || r.exited:
-		if r.exited || v.random.IntN(8) == 0 {
-			v.do("end", r.id)
-		}
+		tokens := v.random.IntN(12)
+		v.do("respond", r.id, pick(v.random, "200", "401"), pick(v.random, -1, tokens, tokens))
+	case r.exited || n < 9 && v.random.IntN(8) == 0:
+		v.do("end", r.id)
 	}
 }
 

@@ -50,18 +50,18 @@ type simCluster struct {
 
 // Open implements wasmhost.Cluster.
 func (k simCluster) Open(near wasmhost.NearEnd) wasmhost.Peer {
-	c := &simConn{v: k.v, worker: k.worker, near: near}
-	k.v.logf("open, refused %v", k.v.refuses)
-	if v := k.v; !v.restsAt.IsZero() && v.clock.now.After(v.restsAt) {
+	v := k.v
+	c := &simConn{v: v, worker: k.worker, near: near, gone: v.refuses}
+	v.logf("open, refused %v", v.refuses)
+	if !v.restsAt.IsZero() && v.clock.now.After(v.restsAt) {
 		v.fail("a connection is opened %v after nothing needs one", v.clock.now.Sub(v.restsAt))
 	}
-	if k.v.refuses {
-		c.gone = true
-		k.v.lose(k.worker)
+	if c.gone {
+		v.lose(k.worker)
 		near.Close(wasmhost.GRPCUnavailable)
-		return c
+	} else {
+		v.conns = append(v.conns, c)
 	}
-	k.v.conns = append(k.v.conns, c)
 	return c
 }
 
@@ -182,19 +182,18 @@ func (v *simulation) returnLost(words [][]byte) {
 		return
 	}
 	keys, _ := strconv.Atoi(string(words[2]))
-	if len(words) < 3+keys+4 {
-		return // a check, or a probe
-	}
+	arguments := words[min(3+keys, len(words)):]
 	number := func(i int) int64 {
-		n, _ := strconv.ParseInt(string(words[3+keys+i]), 10, 64)
+		n, _ := strconv.ParseInt(string(arguments[i]), 10, 64)
 		return n
 	}
-	for i, units := 3, number(0); 3+keys+i < len(words); i += 2 {
+	for i := 3; i < len(arguments); i += 2 { // a check, or a probe, has fewer
+		units := number(0)
+		if i > 3 {
+			units = number(i - 1)
+		}
 		if _, ofBatch := v.batches[number(i)]; ofBatch {
 			v.lostUnits += units
-		}
-		if 3+keys+i+1 < len(words) {
-			units = number(i + 1)
 		}
 	}
 }

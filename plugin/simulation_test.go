@@ -23,7 +23,6 @@ import (
 // (https://github.com/tigerbeetle/tigerbeetle/blob/main/docs/internals/vopr.md).
 type simulation struct {
 	t        *testing.T
-	seed     uint64
 	random   *rand.Rand
 	config   *simConfig
 	ops      []string // what has happened
@@ -41,13 +40,12 @@ type simulation struct {
 	often    int         // how many thirds of the requests bring a header that a rule asks for
 	log      simLog
 
-	refuses       bool   // Redis refuses connections
-	hangs         bool   // Redis answers nothing
-	refusal       string // the error that Redis answers all commands with; empty: none
-	ahead         int64  // how far Redis' clock is ahead, us
-	commandMicros int64  // see simConfig
-	steps         int
-	embeds        bool // the embedded store may decide something in Redis' place
+	refuses bool   // Redis refuses connections
+	hangs   bool   // Redis answers nothing
+	refusal string // the error that Redis answers all commands with; empty: none
+	ahead   int64  // how far Redis' clock is ahead, us
+	steps   int
+	embeds  bool // the embedded store may decide something in Redis' place
 
 	all       []*simRequest
 	live      []*simRequest
@@ -102,24 +100,18 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// newSimulationOf begins the simulation of a configuration.
+// newSimulationOf begins the simulation of a configuration, with workers of one Envoy, and keeps the native
+// plugin of each to look into.
 func newSimulationOf(t *testing.T, c *simConfig) *simulation {
 	v := &simulation{
-		t: t, seed: c.Seed, config: c, commandMicros: c.CommandMicros,
-		embeds: strings.Contains(c.text(0)+c.text(1), `"local"`),
-		guests: map[*worker]*nativeGuest{}, charged: map[string]int64{}, admitted: map[string]int64{},
+		t: t, config: c, embeds: strings.Contains(c.text(0)+c.text(1), `"local"`),
+		guests: map[*worker]*nativeGuest{}, limiters: map[*instance]*limiter{},
+		charged: map[string]int64{}, batches: map[int64]int64{}, admitted: map[string]int64{},
 		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
 		passed: map[string]int{}, rejected: map[remembered]rejection{},
 	}
 	v.redis = twinredis.New()
 	v.redis.Ran, v.redis.Password, v.redis.WithoutTime = v.ran, c.Password, c.WithoutTime
-	v.start(c.Workers)
-	v.load()
-	return v
-}
-
-// start makes so many workers of one Envoy, and keeps the native plugin of each to look into.
-func (v *simulation) start(workers int) {
 	first := newWorker(v.t, func(w *worker, options *wasmhost.Options) {
 		options.Native = func(h *wasmhost.Host) wasmhost.Guest {
 			v.guests[w] = newNativeGuest(v.t, h, w.chance)
@@ -127,31 +119,28 @@ func (v *simulation) start(workers int) {
 		}
 	})
 	v.clock, v.began = first.clock, first.clock.now
-	v.limiters, v.batches = map[*instance]*limiter{}, map[int64]int64{}
-	for i := range workers {
+	for i := range c.Workers {
 		w := first
 		if i > 0 {
 			w = first.sibling()
 		}
 		w.clusters = map[string]wasmhost.Cluster{}
 		w.connect(simCluster{v, w})
-		w.chance = rand.NewPCG(v.seed, uint64(100+i))
+		w.chance = rand.NewPCG(c.Seed, uint64(100+i))
 		v.workers = append(v.workers, w)
 	}
+	v.load()
+	return v
 }
 
 // load gives all workers the configuration that is next.
 func (v *simulation) load() {
-	v.install(v.config.text(v.reloads))
+	text := v.config.text(v.reloads)
 	v.reloads++
-}
-
-// install gives all workers a configuration.
-func (v *simulation) install(text string) {
 	v.logf("load %s", text)
 	cfg, err := config.Parse([]byte(text))
 	if err != nil {
-		v.t.Fatalf("seed %d: %s: %v", v.seed, text, err)
+		v.t.Fatalf("seed %d: %s: %v", v.config.Seed, text, err)
 	}
 	rules, err := rule.Compile(cfg, simExpressions{})
 	testenv.OK(v.t, err)

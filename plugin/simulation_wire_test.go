@@ -145,7 +145,7 @@ func (c *simConn) serve(commands int) {
 		if c.v.refusal != "" && string(words[0]) != "AUTH" {
 			c.outbox = append(c.outbox, c.v.refusal...)
 		} else {
-			c.v.ahead += c.v.commandMicros
+			c.v.ahead += c.v.config.CommandMicros
 			c.outbox = c.v.redis.Do(c.outbox, words, c.v.redisMicros())
 		}
 		reply := c.outbox[from:]

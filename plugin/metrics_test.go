@@ -12,10 +12,11 @@ import (
 // configuration and the build are left out.
 func (w *worker) stats() map[string]int64 {
 	stats := map[string]int64{}
-	for _, whole := range w.envoy.Metrics() {
-		value, _ := w.envoy.Metric(whole)
-		all := int64(value) + int64(len(w.envoy.Histogram(whole)))
-		if name := strings.TrimPrefix(whole, "sluice."); all != 0 && name != buildInfo && !strings.HasPrefix(name, "config.") {
+	for _, name := range w.envoy.Metrics() {
+		value, _ := w.envoy.Metric(name)
+		all := int64(value) + int64(len(w.envoy.Histogram(name)))
+		name = strings.TrimPrefix(name, "sluice.")
+		if all != 0 && name != buildInfo && !strings.HasPrefix(name, "config.") {
 			stats[name] = all
 		}
 	}

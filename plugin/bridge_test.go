@@ -185,7 +185,7 @@ func TestBridgeHostCalls(t *testing.T) {
 	})
 }
 
-// The whole way: a limiter in one VM, the bridge in another, and a real Redis.
+// The whole way: a limiter in one VM, the bridge in another, and Redis.
 func TestLimiterThroughBridge(t *testing.T) {
 	t.Parallel()
 	for _, connecting := range []bool{false, true} {

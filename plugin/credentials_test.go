@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,79 +11,14 @@ import (
 
 const secret = "s3cret-pa55"
 
-// credentials is a configuration with further fields of "redis".
-func credentials(more string) string {
-	return `{"redis": {"cluster": "redis", "timeout": "50ms"` + more + `}, "rules": [` + perClient("a", 9) + `]}`
-}
-
-func TestPassword(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name, redis, env string
-		database         int
-	}{
-		{name: "in the configuration", redis: `, "password": "` + secret + `"`},
-		{name: "in the environment", redis: `, "password_env": "REDIS_PASSWORD"`, env: secret},
-		{
-			name: "in the environment, from a file with a line end", redis: `, "password_env": "REDIS_PASSWORD"`,
-			env: secret + "\n",
-		},
-		{
-			name: "with a user and a database", redis: `, "username": "default", "password": "` + secret + `", "database": 3`,
-			database: 3,
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			eachWorld(t, func(t *testing.T, w *worker) {
-				if test.env != "" {
-					w.env["REDIS_PASSWORD"] = test.env
-				}
-				r := w.startRedis("--requirepass", secret)
-				i := w.load(credentials(test.redis))
-				x := i.get("/", client("x")...)
-				r.settle()
-				w.expect("a request", x.end(), "200 allowed limit=9 remaining=8 reset=3600")
-				c := r.Client().Conn()
-				defer c.Close()
-				c.Auth(t.Context(), secret)
-				c.Select(t.Context(), test.database)
-				if keys := c.Keys(t.Context(), "*").Val(); len(keys) != 1 {
-					t.Errorf("database %d holds %q, want one key", test.database, keys)
-				}
-				if logs := w.logs(); len(logs) > 0 {
-					t.Errorf("logged %q", logs)
-				}
-			})
-		})
-	}
-}
-
-// An environment variable that is not set is one warning, and no AUTH.
-func TestPasswordEnvUnset(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(credentials(`, "password_env": "SLUICE_TEST_UNSET", "username": "someone"`))
-		for n := range 2 {
-			x := i.get("/", client("x")...)
-			r.settle()
-			w.expect("a request", x.end(), fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", 8-n))
-		}
-		w.expectLogs("warn sluice: redis.password_env: ")
-		if !w.logged("SLUICE_TEST_UNSET") {
-			t.Errorf("logged %q, want the name of the variable", w.logs())
-		}
-	})
-}
-
 // Neither a refusal by Redis nor a server that repeats what it was sent brings a
 // credential into the log, or the identity of a client.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	const user, key = "the-user", "the-api-key"
 	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis("--requirepass", "another")
+		r := w.startRedis()
+		r.Password = "another"
 		config := `{"redis": {"cluster": "redis", "timeout": "50ms", "username": "` + user +
 			`", "password": "` + secret + `"},
 			"failure": {"breaker": {"failures": 1}},

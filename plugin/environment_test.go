@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func TestLookup(t *testing.T) {
@@ -80,7 +78,8 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 				for n := range 10 {
 					w.env[fmt.Sprintf("VARIABLE_%d", n)] = strings.Repeat("x", n*n*10)
 				}
-				r := w.startRedis("--requirepass", password)
+				r := w.startRedis()
+				r.Password = password
 				for _, order := range orders {
 					w := w.sibling()
 					var rules, want []string
@@ -116,8 +115,7 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 							}
 						}
 					}
-					client := redis.NewClient(&redis.Options{Addr: r.Addr, Password: password})
-					got := client.Keys(w.t.Context(), "*").Val()
+					got := r.keys("")
 					for i, key := range got {
 						got[i] = key[:strings.Index(key, "}")+1]
 					}
@@ -125,10 +123,7 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 					if !slices.Equal(got, want) {
 						w.t.Errorf("rules %v: keys %q, want %q", order, got, want)
 					}
-					if err := client.FlushAll(w.t.Context()).Err(); err != nil {
-						w.t.Error(err)
-					}
-					client.Close()
+					r.Restart()
 				}
 			})
 		})

@@ -63,9 +63,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 		r := w.startRedis()
 		i := w.load(withRedis(perClient("a", 9)))
 		for n := range 3 {
-			if err := r.Client().ScriptFlush(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			r.FlushScripts()
 			x := i.get("/", client("x")...)
 			r.settle()
 			w.expect("request", x.end(), fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", 8-n))

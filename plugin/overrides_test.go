@@ -1,46 +1,11 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-// overridden is a rule of five an hour for each x-client that reads overrides.
-func overridden(more string) string {
-	return `{"name": "a", "key": [{"header": "x-client"}], "overrides": true,
-		"limits": [{"algorithm": "fixed_window", "limit": 5, "window": "1h", "anchor": "first_request"}]` + more + `}`
-}
-
-const overrideOfX = "rl:{a|x}:override"
-
-// Whatever type the operator's key has, the limits decide, and one line tells of it.
-func TestOverrideOfAnotherType(t *testing.T) {
-	t.Parallel()
-	eachWorld(t, func(t *testing.T, w *worker) {
-		r := w.startRedis()
-		i := w.load(withRedis(overridden("")))
-		for _, c := range []string{"x", "y"} {
-			key := strings.Replace(overrideOfX, "|x", "|"+c, 1)
-			if err := r.Client().RPush(context.Background(), key, "block").Err(); err != nil && err != redis.Nil {
-				t.Fatal(err)
-			}
-			for n := range 3 {
-				x := i.get("/", client(c)...)
-				r.settle()
-				w.expect(c, x.end(), fmt.Sprintf("200 allowed limit=5 remaining=%d reset=3600", 4-n))
-			}
-			w.clock.advance(time.Hour)
-		}
-		w.expectLogs(`warn sluice: the override of "a|x" is not valid`, `warn sluice: the override of "a|y" is not valid`)
-	})
-}
 
 // Contracts: tiers that overrides name, which a worker may not know when the request comes.
 

@@ -2,13 +2,12 @@ package main
 
 import (
 	"cmp"
-	"net"
 	"slices"
-	"testing"
+	"strings"
+	"time"
 
-	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // cluster is a cluster with a Redis behind it. What the plugin sends arrives when the test
@@ -48,69 +47,31 @@ func (c *cluster) reply() (messages int) {
 	return messages
 }
 
-// realRedis is a cluster with a real Redis, with one TCP connection for each stream.
-type realRedis struct {
+// twinRedis is a cluster with a Redis of the scripts' twins, which knows each configuration that is loaded.
+type twinRedis struct {
 	cluster
-	*redistest.Server
+	*twinredis.Server
 
-	t    *testing.T
-	tcps map[*wasmhost.Conn]net.Conn
+	now func() time.Time
 }
 
 // startRedis connects a Redis of its own.
-func (w *worker) startRedis(args ...string) *realRedis {
-	w.t.Helper()
-	r := &realRedis{Server: redistest.Start(w.t, args...), t: w.t, tcps: map[*wasmhost.Conn]net.Conn{}}
-	r.serve = r.ask
+func (w *worker) startRedis() *twinRedis {
+	r := &twinRedis{Server: twinredis.New(), now: w.clock.read}
+	r.serve = func(_ *wasmhost.Conn, commands []byte) []byte { return r.Receive(nil, commands, r.now().UnixMicro()) }
 	r.OnSend = func(*wasmhost.Conn, []byte) { r.writes++ }
-	w.realClock = true
+	w.redis = r
 	w.connect(r)
 	return r
 }
 
-// keys is the names of the keys that match a pattern, sorted.
-func (r *realRedis) keys(pattern string) []string {
-	r.t.Helper()
-	keys, err := r.Client().Keys(r.t.Context(), pattern).Result()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+// keys is the names of the keys that begin so, sorted.
+func (r *twinRedis) keys(prefix string) (keys []string) {
+	r.Keys(r.now().UnixMicro(), func(key string) {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	})
 	slices.Sort(keys)
 	return keys
-}
-
-// ask sends commands and reads a reply to each.
-func (r *realRedis) ask(c *wasmhost.Conn, commands []byte) (replies []byte) {
-	r.t.Helper()
-	tcp := r.tcps[c]
-	if tcp == nil {
-		var err error
-		if tcp, err = net.Dial("tcp", r.Addr); err != nil {
-			r.t.Fatal(err)
-		}
-		r.t.Cleanup(func() { tcp.Close() })
-		r.tcps[c] = tcp
-	}
-	if _, err := tcp.Write(commands); err != nil {
-		r.t.Fatal(err)
-	}
-	asked, answers := redisresp.NewDecoder(redisresp.Limits{}), redisresp.NewDecoder(redisresp.Limits{})
-	buffer := make([]byte, 64<<10)
-	for at := 0; len(commands) > 0; {
-		_, size, outcome := asked.Decode(commands)
-		if outcome != redisresp.Complete {
-			r.t.Fatalf("the plugin sent %q, which is not a RESP command", commands)
-		}
-		commands = commands[size:]
-		for _, size, outcome = answers.Decode(replies[at:]); outcome != redisresp.Complete; {
-			n, err := tcp.Read(buffer)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			replies = append(replies, buffer[:n]...)
-			_, size, outcome = answers.Decode(replies[at:])
-		}
-		at += size
-	}
-	return replies
 }

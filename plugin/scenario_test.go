@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/scenario"
-	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // TestScenarios plays all scenarios as Go and as the built wasm, with a Redis in memory and with the
@@ -40,13 +37,11 @@ func TestScenarios(t *testing.T) {
 
 // virtualWorld implements scenario.Virtual: a worker beside a Redis of twins.
 type virtualWorld struct {
-	cluster
-
-	world  world
-	config *scenario.Config
-	worker *worker
+	*twinRedis
 	*instance
-	redis    *twinredis.Server
+
+	world    world
+	config   *scenario.Config
 	every    time.Duration // how often Redis answers; 0: at once
 	answered time.Time     // when it did
 	upstream scenario.Answer
@@ -57,13 +52,7 @@ type virtualWorld struct {
 func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
 	w := newWorker(t, v.world)
-	*v = virtualWorld{
-		world: v.world, config: c, worker: w, redis: twinredis.New(), upstream: scenario.Answer{Status: 200},
-	}
-	v.serve = func(_ *wasmhost.Conn, commands []byte) []byte {
-		return v.redis.Receive(nil, commands, w.clock.now.UnixMicro())
-	}
-	v.OnSend = func(*wasmhost.Conn, []byte) { v.writes++ }
+	*v = virtualWorld{world: v.world, config: c, twinRedis: w.startRedis(), upstream: scenario.Answer{Status: 200}}
 	w.properties = wasmhost.Properties{}
 	if v.config.Has("claims") {
 		claims := scenario.Claims()
@@ -79,16 +68,6 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	if v.config.Has("secret") {
 		w.env["SLUICE_HASH_SECRET"] = "0123456789abcdef\r\n"
 	}
-	w.connect(&v.cluster)
-	cfg, err := config.Parse([]byte(c.JSON()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := rule.Compile(cfg, simExpressions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.redis.Know(rules)
 	v.instance = w.load(c.JSON())
 	v.ticked = v.settle
 }
@@ -243,23 +222,20 @@ func (v *virtualWorld) Upstream(a scenario.Answer) { v.upstream = a }
 // Redis implements scenario.World.
 func (v *virtualWorld) Redis(t *testing.T, words []string) string {
 	t.Helper()
-	now := v.worker.clock.now.UnixMicro()
+	now := v.now().UnixMicro()
 	switch {
 	case words[0] == "KEYS":
-		var keys []string
-		v.redis.Keys(now, func(key string) { keys = append(keys, key) })
-		slices.Sort(keys)
-		return strings.Join(keys, "\n")
+		return strings.Join(v.keys(""), "\n")
 	case words[0] == "SET" && len(words) == 3:
-		v.redis.Set(words[1], words[2], 0, now)
+		v.Set(words[1], words[2], 0, now)
 	case words[0] == "SET" && len(words) == 5 && words[3] == "PX":
 		life, err := time.ParseDuration(words[4] + "ms")
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.redis.Set(words[1], words[2], life.Microseconds(), now)
+		v.Set(words[1], words[2], life.Microseconds(), now)
 	case words[0] == "DEL":
-		v.redis.Delete(words[1])
+		v.Delete(words[1])
 		return "1"
 	default:
 		t.Fatalf("a Redis in memory does not know %q", words)
@@ -270,7 +246,7 @@ func (v *virtualWorld) Redis(t *testing.T, words []string) string {
 // settle brings all replies, unless they are late.
 func (v *virtualWorld) settle() {
 	if v.every == 0 {
-		v.cluster.settle()
+		v.twinRedis.settle()
 	}
 }
 

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/scenario"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
+	"github.com/sluiceproxy/sluice/plugin/config"
+	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // Every case of this package runs in two worlds: as ordinary Go (native_test.go)
@@ -50,13 +51,11 @@ type worker struct {
 	// answersTrial makes a Redis in memory answer what the plugin asks by itself.
 	answersTrial bool
 
-	t     *testing.T
-	began time.Time
-	// realClock is set where a real Redis decides, on a clock of its own.
-	realClock bool
-	world     world
-	host      *wasmhost.Host // nil until something is loaded
-	loaded    []*instance
+	t      *testing.T
+	world  world
+	redis  *twinRedis     // nil: none was started
+	host   *wasmhost.Host // nil until something is loaded
+	loaded []*instance
 }
 
 func newWorker(t *testing.T, world world) *worker {
@@ -67,7 +66,6 @@ func newWorker(t *testing.T, world world) *worker {
 		envoy:    wasmhost.NewEnvoy(),
 		chance:   rand.NewPCG(rand.Uint64(), 0),
 		t:        t,
-		began:    time.Now(),
 		world:    world,
 	}
 }
@@ -92,11 +90,18 @@ func (c *clock) advance(d time.Duration) { c.now = c.now.Add(d) }
 
 // load starts the plugin with a configuration that must be good. It may be
 // called again, as a reload does.
-func (w *worker) load(config string) *instance {
+func (w *worker) load(text string) *instance {
 	w.t.Helper()
-	p, err := w.start(config)
+	p, err := w.start(text)
 	if err != nil {
 		w.t.Fatalf("%v; the log: %q", err, w.logs())
+	}
+	if w.redis != nil {
+		cfg, err := config.Parse([]byte(text))
+		testenv.OK(w.t, err)
+		rules, err := rule.Compile(cfg, simExpressions{})
+		testenv.OK(w.t, err)
+		w.redis.Know(rules)
 	}
 	i := &instance{worker: w, Plugin: p}
 	w.loaded = append(w.loaded, i)
@@ -159,14 +164,9 @@ func (w *worker) newHost() *wasmhost.Host {
 }
 
 // expect compares what became of a request with what was wanted, as scenarios write it.
-// Seconds are exact where the test's clock decides. A real Redis has its own: there they
-// may be fewer by what the test has taken so far.
 func (w *worker) expect(what, got, want string) {
 	w.t.Helper()
-	passed := int(time.Since(w.began)/time.Second) + 1
-	if !w.realClock || !scenario.WithinSeconds(got, want, passed) {
-		testenv.Same(w.t, what, got, want)
-	}
+	testenv.Same(w.t, what, got, want)
 }
 
 // logs is every line that was logged, with its level: "warn sluice: ...".

@@ -215,7 +215,7 @@ func (p *player) request(t *testing.T, d *datadriven.TestData) string {
 	if p.config.noSeconds {
 		return seconds.ReplaceAllString(got, "")
 	}
-	if p.virtual == nil && WithinSeconds(got, d.Expected, int(time.Since(p.began)/time.Second)) {
+	if p.virtual == nil && withinSeconds(got, d.Expected, int(time.Since(p.began)/time.Second)) {
 		return d.Expected
 	}
 	return got
@@ -262,8 +262,8 @@ func (p *player) pass(t *testing.T, d *datadriven.TestData, passes string) {
 // seconds are the numbers in an output that count down.
 var seconds = regexp.MustCompile(`(?: reset=| retry-after=|;t=|"reset":|Retry after )(\d+)`)
 
-// WithinSeconds reports whether an output is the wanted one but for seconds that have passed.
-func WithinSeconds(got, want string, passed int) bool {
+// withinSeconds reports whether an output is the wanted one but for seconds that have passed.
+func withinSeconds(got, want string, passed int) bool {
 	if seconds.ReplaceAllString(got, "") != seconds.ReplaceAllString(want, "") {
 		return false
 	}

@@ -35,6 +35,6 @@ func TestWithinSeconds(t *testing.T) {
 		`429 limited:r limit=1 reset=3600 ratelimit="r";r=0;t=3600 retry-after=1800`: false,
 		`429 limited:r limit=2 reset=3600 ratelimit="r";r=0;t=3600`:                  false,
 	} {
-		testenv.Same(t, got, WithinSeconds(got, want, 1), is)
+		testenv.Same(t, got, withinSeconds(got, want, 1), is)
 	}
 }

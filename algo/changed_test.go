@@ -182,7 +182,7 @@ func TestChangesForgetNothing(t *testing.T) {
 			for n := range 400 {
 				l := r.limit(a)
 				if n%4 == 0 && a.HasBurst() {
-					l = r.lent(a)
+					l = r.limit(a, r.lease)
 				}
 				plain, states, now := mustPlan(t, l), make([]State, 1), epoch+r.Int64N(1e15)
 				out := make([]Decision, 1)
@@ -237,7 +237,7 @@ func TestNoWaitIsLongerThanTheLimitNeeds(t *testing.T) {
 			for n := range 300 {
 				l := r.limit(a)
 				if n%3 == 0 && a.HasBurst() {
-					l = r.lent(a)
+					l = r.limit(a, r.lease)
 				}
 				plain, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 				now := epoch + r.Int64N(1e15)

@@ -15,7 +15,7 @@ func TestPackedNumbers(t *testing.T) {
 	t.Parallel()
 	r := newRandom(30)
 	for range 5000 {
-		a, b := r.classed(r.limit(Algorithms()[r.IntN(len(Algorithms()))])), tenInASecond
+		a, b := r.limit(Algorithms()[r.IntN(len(Algorithms()))], r.class), tenInASecond
 		b.PerID = "user|"
 		p := mustPlan(t, a, b)
 		packed, texts := p.AppendNumbers(nil), append(p.Args(0), p.Args(1)...)

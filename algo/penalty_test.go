@@ -11,21 +11,13 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// wholePenalty is an identity under a penalty, written down as one would say it: all
-// rejections, all blocks.
+// wholePenalty is an identity under a penalty, written down as one would say it: all rejections of a window, and
+// the last block.
 type wholePenalty struct {
 	Penalty
 	strikes []int64 // in the window that the first of them began
-	blocks  []block
-}
-
-type block struct{ begin, end, level int64 }
-
-func (w *wholePenalty) blockedFor(now int64) int64 {
-	if n := len(w.blocks); n > 0 {
-		return max(w.blocks[n-1].end-now, 0)
-	}
-	return 0
+	blocks  int
+	last    struct{ begin, end, level int64 }
 }
 
 // reject counts a rejection of a time that is not before the last block's end.
@@ -36,15 +28,12 @@ func (w *wholePenalty) reject(at, now int64) {
 	if w.strikes = append(w.strikes, at); int64(len(w.strikes)) < w.After {
 		return
 	}
-	w.strikes = nil
-	level := int64(0)
-	if n := len(w.blocks); n > 0 {
-		last := w.blocks[n-1]
-		if now-last.end < 2*(last.end-last.begin) {
-			level = min(last.level+1, int64(len(w.ForMicros))-1)
-		}
+	w.blocks, w.strikes = w.blocks+1, nil
+	if w.last.level++; now-w.last.end >= 2*(w.last.end-w.last.begin) {
+		w.last.level = 0
 	}
-	w.blocks = append(w.blocks, block{now, now + w.ForMicros[level], level})
+	w.last.level = min(w.last.level, int64(len(w.ForMicros))-1)
+	w.last.begin, w.last.end = now, now+w.ForMicros[w.last.level]
 }
 
 func (r random) penalty() *Penalty {
@@ -84,17 +73,14 @@ func TestPenaltyProperty(t *testing.T) {
 			s = p.Remember(s, list, now)
 			for _, strikes := range list {
 				for range strikes.Count {
-					at, lastEnd := now-strikes.AgeMicros, int64(math.MinInt64)
-					if n := len(model.blocks); n > 0 {
-						lastEnd = model.blocks[n-1].end
-					}
-					if strikes.AgeMicros < p.WithinMicros && at >= lastEnd {
+					if at := now - strikes.AgeMicros; strikes.AgeMicros < p.WithinMicros && at >= model.last.end {
 						model.reject(at, now)
 					}
 				}
 			}
-			if left := p.LeftMicros(s, now); left != model.blockedFor(now) {
-				t.Fatalf("%+v, step %d: blocked for %d us, want %d", p, step, left, model.blockedFor(now))
+			left := p.LeftMicros(s, now)
+			if want := max(model.last.end-now, 0); left != want {
+				t.Fatalf("%+v, step %d: blocked for %d us, want %d", p, step, left, want)
 			} else if left > 0 {
 				now += r.span(1, 2*left)
 				continue
@@ -102,7 +88,7 @@ func TestPenaltyProperty(t *testing.T) {
 			s, _ = p.Strike(s, now)
 			model.reject(now, now)
 		}
-		if len(model.blocks) == 0 {
+		if model.blocks == 0 {
 			t.Errorf("%+v: no block in all this time", p)
 		}
 	}

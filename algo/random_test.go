@@ -21,8 +21,8 @@ func (r random) span(low, high int64) int64 {
 // oneIn is true once in n times.
 func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// limit draws a valid limit of an algorithm.
-func (r random) limit(a Algorithm) Limit {
+// limit draws a valid limit of an algorithm, with changes.
+func (r random) limit(a Algorithm, changes ...func(*Limit)) Limit {
 	for {
 		l := Limit{
 			Algorithm:    a,
@@ -55,29 +55,27 @@ func (r random) limit(a Algorithm) Limit {
 				}
 			}
 		}
+		for _, change := range changes {
+			change(&l)
+		}
 		if l.validate() == nil {
 			return l
 		}
 	}
 }
 
-// lent draws a bucket of which workers take batches.
-func (r random) lent(a Algorithm) Limit {
-	for {
-		if l := r.limit(a); !l.Queue && !l.Steps {
-			l.LeaseMicros = r.span(1, l.WindowMicros)
-			return l
-		}
-	}
-}
+// lease makes a bucket one of which workers take batches.
+func (r random) lease(l *Limit) { l.LeaseMicros = r.span(1, l.WindowMicros) }
 
-// classed gives some limits classes.
-func (r random) classed(l Limit) Limit {
+// class gives some limits classes.
+func (r random) class(l *Limit) {
 	if !l.Queue && r.oneIn(3) {
 		l.Ceiling = r.span(1, MaxCeiling)
 	}
-	return l
 }
+
+// wait has the burst go at once while the rest waits.
+func (r random) wait(l *Limit) { l.Steps, l.Queue, l.MaxDelayMicros = false, true, r.span(1000, 60e6) }
 
 // cost draws a cost for limits of which the least admits capacity at once.
 func (r random) cost(capacity int64) int64 {

@@ -14,14 +14,6 @@ type stepModel struct {
 	tokens, next            int64 // next is when the next step comes
 }
 
-func newStepModel(l *Limit, at int64) *stepModel {
-	m := &stepModel{limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(), tokens: l.Capacity()}
-	for m.next = at - at%m.window; m.next <= at; {
-		m.next += m.window
-	}
-	return m
-}
-
 // walk lets all steps up to a time bring their tokens.
 func (m *stepModel) walk(at int64) {
 	for ; m.next <= at; m.next += m.window {
@@ -52,7 +44,10 @@ func TestStepsByDefinition(t *testing.T) {
 			return
 		}
 		all := r.attempts(t, l, 150)
-		model := newStepModel(&l, all[0].at)
+		model := &stepModel{
+			limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(), tokens: l.Capacity(),
+			next: floorTo(all[0].at, l.WindowMicros) + l.WindowMicros,
+		}
 		for _, a := range all {
 			model.walk(a.at)
 			fits := a.cost <= model.tokens

@@ -8,17 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// waiting draws a limit whose burst goes at once while the rest waits.
-func (r random) waiting(a Algorithm) Limit {
-	for {
-		l := r.limit(a)
-		l.Steps, l.Queue, l.MaxDelayMicros = false, true, r.span(1000, 60e6)
-		if l.validate() == nil {
-			return l
-		}
-	}
-}
-
 // TestWaitsByDefinition: admitted requests, their waits included, depart as from an exact bucket,
 // first come first served, and none waits too long. Departures are rounded up to
 // whole microseconds, so the exact bucket has what returns within one of them more.
@@ -27,7 +16,7 @@ func TestWaitsByDefinition(t *testing.T) {
 	for _, a := range []Algorithm{TokenBucket, GCRA} {
 		r, waited := newRandom(1300+uint64(a)), 0
 		for range 300 {
-			l := r.waiting(a)
+			l := r.limit(a, r.wait)
 			all := r.attempts(t, l, 150)
 			exact, last := newExactBucket(l, all[0].at), int64(0)
 			exact.capacity.Add(exact.capacity, exact.rate)
@@ -101,7 +90,7 @@ func TestWithoutItsCharge(t *testing.T) {
 	t.Parallel()
 	r := newRandom(1500)
 	for range 200 {
-		l := r.waiting(GCRA)
+		l := r.limit(GCRA, r.wait)
 		p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 		now := epoch + r.Int64N(1e15)
 		for range 50 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/cmd/sluice/explain"
 	"github.com/sluiceproxy/sluice/cmd/sluice/input"
@@ -21,7 +23,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	wire "github.com/sluiceproxy/sluice/plugin/redis"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // TestScripts runs the command lines of testdata/script, and holds what they print. GOLDEN=1 writes it anew.
@@ -213,42 +214,35 @@ func charge(t testing.TB, client redis.Cmdable, plugin, name, cost string, reque
 	t.Helper()
 	cfg, err := input.Load([]byte(plugin))
 	testenv.OK(t, err)
-	set, err := rule.Compile(cfg, nil)
-	testenv.OK(t, err)
 	req, err := explain.NewRequest("GET", request[0])
 	testenv.OK(t, err)
 	for _, h := range request[1:] {
 		testenv.OK(t, req.AddHeader(h))
 	}
 	testenv.OK(t, req.SetClientIP("192.0.2.7"))
+	all, err := explain.Explain(cfg, req)
+	testenv.OK(t, err)
+	i := slices.IndexFunc(all, func(r explain.Rule) bool { return r.Rule == name && r.Applied != nil })
+	if i < 0 {
+		t.Fatalf("rule %q does not apply", name)
+	}
+	var keys []string
+	for _, l := range all[i].Limits {
+		keys = append(keys, l.Key)
+	}
+	plan := all[i].Applied.Limits.Plan
 	units, err := strconv.ParseInt(cost, 10, 64)
 	testenv.OK(t, err)
-	var m rule.Matcher
-	applied, _, _ := set.Apply(req, &m)
-	for _, a := range applied {
-		if a.Rule.Name != name {
-			continue
-		}
-		var keys []string
-		for i, suffix := range a.Limits.KeySuffixes {
-			values, _ := a.Limits.ValuesOf(a.Values, i)
-			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix))+string(values))
-		}
-		plan := a.Limits.Plan
-		args, terms := live.Arguments(plan, 7, plan.Each(units)), plan.Terms()
-		for _, suffix := range plan.TermSuffixes() {
-			keys = append(keys, string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, a.Tag, suffix)))
-		}
-		if terms.Penalty != nil {
-			args = append(args, live.Values(append(terms.Penalty.Args(), ""))...)
-		}
-		if terms.Overrides {
-			if set := client.Get(t.Context(), keys[len(a.Limits.KeySuffixes)]).Val(); set != "" {
-				args = append(args, set)
-			}
-		}
-		testenv.OK(t, client.Eval(t.Context(), plan.Script().Source, keys, args...).Err())
-		return
+	args := plan.CheckArgs(7, algo.Over{}, plan.Each(units))
+	if penalty := plan.Terms().Penalty; penalty != nil {
+		args = append(append(args, penalty.Args()...), "")
 	}
-	t.Fatalf("rule %q does not apply", name)
+	for _, suffix := range plan.TermSuffixes() {
+		key := string(wire.AppendKey(nil, cfg.Redis.KeyPrefix, []byte(all[i].Tag), suffix))
+		if set := client.Get(t.Context(), key).Val(); suffix == algo.OverrideSuffix && set != "" {
+			args = append(args, set)
+		}
+		keys = append(keys, key)
+	}
+	testenv.OK(t, client.Eval(t.Context(), plan.Script().Source, keys, live.Values(args)...).Err())
 }

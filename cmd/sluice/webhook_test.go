@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,13 +36,11 @@ func review(t *testing.T, h *webhook.Handler, operation, kind, object, before st
 	r.Header.Set("content-type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	var answer struct {
+	testenv.Same(t, "the status", w.Code, http.StatusOK)
+	answer := decode[struct {
 		APIVersion, Kind string
 		Response         verdict
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
-		t.Fatalf("status %d, %s", w.Code, w.Body)
-	}
+	}](t, result{out: w.Body.String()})
 	testenv.Same(t, "the answer's version", answer.APIVersion, "admission.k8s.io/v1")
 	testenv.Same(t, "its kind", answer.Kind, "AdmissionReview")
 	testenv.Same(t, "its review", answer.Response.UID, "u-1")

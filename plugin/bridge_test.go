@@ -17,16 +17,11 @@ func frame(message string) []byte {
 	return append(b, message...)
 }
 
-// withBridge runs a test on the bridge (bridge/bridge.c).
-func withBridge(t *testing.T, test func(t *testing.T, w *worker)) {
-	t.Helper()
-	test(t, newWorker(t, func(_ *worker, options *wasmhost.Options) { options.Wasm = bridge.Wasm }))
-}
-
 // bridgeStream is a stream to Redis. The bridge takes any configuration, or none.
-func (w *worker) bridgeStream() *exchange {
-	w.t.Helper()
-	return w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type",
+func bridgeStream(t *testing.T) (w *worker, x *exchange) {
+	t.Helper()
+	w = newWorker(t, func(_ *worker, options *wasmhost.Options) { options.Wasm = bridge.Wasm })
+	return w, w.load(`{"role": "bridge"}`).open(wasmhost.Request("POST", "/sluice.Redis/Stream", "content-type",
 		"application/grpc"))
 }
 
@@ -66,18 +61,16 @@ func TestBridgeStripsFrames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			withBridge(t, func(t *testing.T, w *worker) {
-				x := w.bridgeStream()
-				defer x.End()
-				for _, piece := range test.pieces {
-					if x.RequestBody(piece, false) != wasmhost.Continue {
-						t.Error("held a piece back")
-					}
+			_, x := bridgeStream(t)
+			defer x.End()
+			for _, piece := range test.pieces {
+				if x.RequestBody(piece, false) != wasmhost.Continue {
+					t.Error("held a piece back")
 				}
-				if got := x.Upstream.Body; string(got) != test.want {
-					t.Errorf("went to Redis: %.80q, want %.80q", got, test.want)
-				}
-			})
+			}
+			if got := x.Upstream.Body; string(got) != test.want {
+				t.Errorf("went to Redis: %.80q, want %.80q", got, test.want)
+			}
 		})
 	}
 }
@@ -86,21 +79,19 @@ func TestBridgeStripsFrames(t *testing.T) {
 func TestBridgeKeepsNothing(t *testing.T) {
 	t.Parallel()
 	for _, stated := range []uint32{1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
-		withBridge(t, func(t *testing.T, w *worker) {
-			x := w.bridgeStream()
-			defer x.End()
-			x.RequestBody(binary.BigEndian.AppendUint32([]byte{0}, stated), false)
-			want := 0
-			for range 40 {
-				piece := bytes.Repeat([]byte{1}, 16_384)
-				if x.RequestBody(piece, false) != wasmhost.Continue {
-					t.Errorf("stated %d: held a piece back", stated)
-				}
-				if want += len(piece); len(x.Upstream.Body) != want {
-					t.Fatalf("stated %d: %d bytes went on, want %d", stated, len(x.Upstream.Body), want)
-				}
+		_, x := bridgeStream(t)
+		defer x.End()
+		x.RequestBody(binary.BigEndian.AppendUint32([]byte{0}, stated), false)
+		want := 0
+		for range 40 {
+			piece := bytes.Repeat([]byte{1}, 16_384)
+			if x.RequestBody(piece, false) != wasmhost.Continue {
+				t.Errorf("stated %d: held a piece back", stated)
 			}
-		})
+			if want += len(piece); len(x.Upstream.Body) != want {
+				t.Fatalf("stated %d: %d bytes went on, want %d", stated, len(x.Upstream.Body), want)
+			}
+		}
 	}
 }
 
@@ -123,26 +114,24 @@ func TestBridgeRefusesCompression(t *testing.T) {
 		{name: "a later message", pieces: [][]byte{frame("+OK\r\n"), compressed}, want: "+OK\r\n"},
 		{name: "behind another in one piece", pieces: [][]byte{slices.Concat(frame("+OK\r\n"), compressed)}},
 	} {
-		withBridge(t, func(t *testing.T, w *worker) {
-			x := w.bridgeStream()
-			defer x.End()
-			var last wasmhost.Action
-			for _, piece := range test.pieces {
-				last = x.RequestBody(piece, false)
-			}
-			if last != wasmhost.Pause {
-				t.Errorf("%s: the message went on", test.name)
-			}
-			if x.Local == nil {
-				t.Fatalf("%s: the stream goes on", test.name)
-			}
-			if x.Local.GRPCStatus != grpcUnimplemented {
-				t.Errorf("%s: grpc-status %d, want %d", test.name, x.Local.GRPCStatus, grpcUnimplemented)
-			}
-			if got := string(x.Upstream.Body); got != test.want {
-				t.Errorf("%s: went to Redis: %q, want %q", test.name, got, test.want)
-			}
-		})
+		_, x := bridgeStream(t)
+		defer x.End()
+		var last wasmhost.Action
+		for _, piece := range test.pieces {
+			last = x.RequestBody(piece, false)
+		}
+		if last != wasmhost.Pause {
+			t.Errorf("%s: the message went on", test.name)
+		}
+		if x.Local == nil {
+			t.Fatalf("%s: the stream goes on", test.name)
+		}
+		if x.Local.GRPCStatus != grpcUnimplemented {
+			t.Errorf("%s: grpc-status %d, want %d", test.name, x.Local.GRPCStatus, grpcUnimplemented)
+		}
+		if got := string(x.Upstream.Body); got != test.want {
+			t.Errorf("%s: went to Redis: %q, want %q", test.name, got, test.want)
+		}
 	}
 }
 
@@ -150,39 +139,35 @@ func TestBridgeRefusesCompression(t *testing.T) {
 // more than one if it is long.
 func TestBridgeFramesReplies(t *testing.T) {
 	t.Parallel()
-	withBridge(t, func(t *testing.T, w *worker) {
-		x := w.bridgeStream()
-		defer x.End()
-		x.ResponseHeaders(wasmhost.Response("200"), false)
-		var want []byte
-		long := strings.Repeat("y", 70_000)
-		for _, reply := range []string{
-			"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:bridge.MaxMessageBytes],
-			long[:bridge.MaxMessageBytes+1], long,
-		} {
-			x.ResponseBody([]byte(reply), false)
-			for piece := range slices.Chunk([]byte(reply), bridge.MaxMessageBytes) {
-				want = append(want, frame(string(piece))...)
-			}
+	_, x := bridgeStream(t)
+	defer x.End()
+	x.ResponseHeaders(wasmhost.Response("200"), false)
+	var want []byte
+	long := strings.Repeat("y", 70_000)
+	for _, reply := range []string{
+		"+OK\r\n", "*2\r\n:1", "\r\n:2\r\n$0\r\n\r\n", long[:bridge.MaxMessageBytes],
+		long[:bridge.MaxMessageBytes+1], long,
+	} {
+		x.ResponseBody([]byte(reply), false)
+		for piece := range slices.Chunk([]byte(reply), bridge.MaxMessageBytes) {
+			want = append(want, frame(string(piece))...)
 		}
-		if got := x.Downstream.Body; !bytes.Equal(got, want) {
-			t.Errorf("%.80q, want %.80q", got, want)
-		}
-	})
+	}
+	if got := x.Downstream.Body; !bytes.Equal(got, want) {
+		t.Errorf("%.80q, want %.80q", got, want)
+	}
 }
 
 // The usual case, one whole message, costs two host calls and no copy.
 func TestBridgeHostCalls(t *testing.T) {
 	t.Parallel()
-	withBridge(t, func(t *testing.T, w *worker) {
-		x := w.bridgeStream()
-		defer x.End()
-		x.ResponseHeaders(wasmhost.Response("200"), false)
-		w.expectCalls("a request", func() { x.RequestBody(frame("*1\r\n$4\r\nPING\r\n"), false) },
-			map[string]int{"proxy_get_buffer_bytes": 1, "proxy_set_buffer_bytes": 1})
-		w.expectCalls("a reply", func() { x.ResponseBody([]byte("+PONG\r\n"), false) },
-			map[string]int{"proxy_set_buffer_bytes": 1})
-	})
+	w, x := bridgeStream(t)
+	defer x.End()
+	x.ResponseHeaders(wasmhost.Response("200"), false)
+	w.expectCalls("a request", func() { x.RequestBody(frame("*1\r\n$4\r\nPING\r\n"), false) },
+		map[string]int{"proxy_get_buffer_bytes": 1, "proxy_set_buffer_bytes": 1})
+	w.expectCalls("a reply", func() { x.ResponseBody([]byte("+PONG\r\n"), false) },
+		map[string]int{"proxy_set_buffer_bytes": 1})
 }
 
 // The whole way: a limiter in one VM, the bridge in another, and Redis.

@@ -37,12 +37,12 @@ func (x *exchange) outcome() string { return string(x.FilterState["wasm.sluice"]
 
 // respond lets the upstream answer a request that has passed, and returns what
 // the client gets, without the status.
-func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
+func (x *exchange) respond(status string, namesAndValues ...string) wasmhost.Pairs {
 	x.t.Helper()
 	if x.Upstream.Headers == nil {
 		x.t.Fatalf("the request has not passed: %s", x.outcome())
 	}
-	x.ResponseHeaders(wasmhost.Response("200", namesAndValues...), true)
+	x.ResponseHeaders(wasmhost.Response(status, namesAndValues...), true)
 	return x.Downstream.Headers[1:]
 }
 
@@ -51,7 +51,7 @@ func (x *exchange) respond(namesAndValues ...string) wasmhost.Pairs {
 func (x *exchange) end() string {
 	x.t.Helper()
 	if x.Local == nil && !x.waits() {
-		x.respond()
+		x.respond("200")
 	}
 	a := x.answer()
 	x.End()
@@ -95,6 +95,6 @@ func TestHeaderOrder(t *testing.T) {
 			{"ratelimit-policy", `"a";q=1;w=3600`},
 			{"ratelimit", `"a";r=0;t=3600`},
 		}
-		testenv.SameList(t, "the headers, in order", x.respond(), want)
+		testenv.SameList(t, "the headers, in order", x.respond("200"), want)
 	})
 }

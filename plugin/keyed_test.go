@@ -4,15 +4,13 @@ import (
 	"testing"
 )
 
-// hashSecret is a secret of keyed hashes, and hashVariable where it is.
-const hashSecret, hashVariable = "0123456789abcdef0123456789abcdef", "SLUICE_HASH_SECRET"
+// hashVariable is where the secret of keyed hashes is.
+const hashVariable = "SLUICE_HASH_SECRET"
 
 // keyedRules is a configuration with a rule for each phone number, hashed under the secret.
-func keyedRules(redis string) string {
-	return `{` + redis + `"hash_secret_env": "` + hashVariable + `", "rules": [{"name": "a",
-		"key": [{"header": "x-phone", "hash": "keyed"}],
-		"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}]}`
-}
+const keyedRules = `{"hash_secret_env": "` + hashVariable + `", "rules": [{"name": "a",
+	"key": [{"header": "x-phone", "hash": "keyed"}],
+	"limits": [{"algorithm": "fixed_window", "limit": 9, "window": "1h"}]}]}`
 
 // keyedPerRules is a configuration with a limit for each phone number of a client.
 const keyedPerRules = `{"hash_secret_env": "` + hashVariable + `", "rules": [{"name": "a",
@@ -29,7 +27,7 @@ func TestKeyedHashWithoutSecret(t *testing.T) {
 		"0123456789abcde\n": `critical sluice: hash_secret_env: the environment variable "SLUICE_HASH_SECRET" has ` +
 			`15 bytes (want a random secret of at least 16)`,
 	} {
-		for where, rules := range map[string]string{"key": keyedRules(""), "per": keyedPerRules} {
+		for where, rules := range map[string]string{"key": keyedRules, "per": keyedPerRules} {
 			t.Run(where, func(t *testing.T) {
 				eachWorld(t, func(t *testing.T, w *worker) {
 					if secret != "" {

@@ -12,16 +12,6 @@ const overAndCredits = `{"name": "quota", "key": [{"header": "x-client"}],
 	"over": {"set_headers": {"X-Quota": "paid", "x-some_other": "a"}, "limits": [
 	{"name": "credits", "algorithm": "fixed_window", "anchor": "first_request", "limit": 1, "window": "30m"}]}}`
 
-// sent is the values of a header of the request that the upstream gets.
-func (x *exchange) sent(name string) (values []string) {
-	for _, h := range x.Upstream.Headers {
-		if h[0] == name {
-			values = append(values, h[1])
-		}
-	}
-	return values
-}
-
 // A pass that follows an internal redirect keeps the header that was set. One whose configuration
 // was replaced meanwhile is a new request: it loses the header, and is asked about anew.
 func TestOverAndRedirects(t *testing.T) {
@@ -30,10 +20,12 @@ func TestOverAndRedirects(t *testing.T) {
 		i := w.load(`{"rules": [` + overAndCredits + `]}`)
 		i.get("/", client("x")...).end()
 		x := i.get("/", client("x")...).redirect("/next", append(client("x"), "x-quota", "paid")...)
-		testenv.SameList(t, "x-quota of the next pass", x.sent("x-quota"), []string{"paid"})
+		quota, _ := x.Upstream.Headers.Get("x-quota")
+		testenv.Same(t, "x-quota of the next pass", quota, "paid")
 		x.end()
 		forged := i.get("/", append(client("y"), "x-quota", "paid", "x-envoy-original-url", "http://a/")...)
-		testenv.SameList(t, "x-quota of one that claims to be redirected", forged.sent("x-quota"), nil)
+		quota, _ = forged.Upstream.Headers.Get("x-quota")
+		testenv.Same(t, "x-quota of one that claims to be redirected", quota, "")
 		forged.end()
 		first := i.get("/", client("z")...)
 		after := w.load(`{"rules": [` + perClient("other", 9) + `, ` + overAndCredits + `]}`)
@@ -41,7 +33,8 @@ func TestOverAndRedirects(t *testing.T) {
 		first.End()
 		second := after.get("/again", append(client("z"), "x-quota", "paid")...)
 		testenv.Same(t, "outcome under the next configuration", second.outcome(), "over:quota")
-		testenv.SameList(t, "its header", second.sent("x-quota"), []string{"paid"})
+		quota, _ = second.Upstream.Headers.Get("x-quota")
+		testenv.Same(t, "its header", quota, "paid")
 		second.end()
 	})
 }

@@ -9,21 +9,17 @@ import (
 
 // Contracts: tiers that overrides name, which a worker may not know when the request comes.
 
-// contract is a rule whose free tier is a limit of 500, and whose pro tier is another.
-func contract(fields, pro string) string {
-	return `{"name": "a", "overrides": true, "key": [{"header": "x-client"}], ` + fields + ` "limits_by": {
-		"source": {"header": "x-plan"}, "default": "free", "values": {
-		"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 500, "window": "1h"}],
-		"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "window": "1h", ` + pro + `}]}}}`
-}
-
 // TestTiersAreReadAheadOnce: what any tier may evaluate is evaluated with the request, once for each text, of
 // rules with overrides alone.
 func TestTiersAreReadAheadOnce(t *testing.T) {
 	t.Parallel()
-	rules := contract(`"cost": {"expr": "metadata.filter_metadata['jwt']['cost']", "default": 1, "max": 9},`,
-		`"limit": {"metadata": ["jwt", "limit"], "default": 1, "max": 9},
-			"cost": {"expr": "metadata.filter_metadata['jwt']['cost']", "default": 1, "max": 8}`)
+	rules := `{"name": "a", "overrides": true, "key": [{"header": "x-client"}],
+		"cost": {"expr": "metadata.filter_metadata['jwt']['cost']", "default": 1, "max": 9},
+		"limits_by": {"source": {"header": "x-plan"}, "default": "free", "values": {
+			"free": [{"algorithm": "fixed_window", "anchor": "first_request", "limit": 500, "window": "1h"}],
+			"pro": [{"algorithm": "fixed_window", "anchor": "first_request", "window": "1h",
+				"limit": {"metadata": ["jwt", "limit"], "default": 1, "max": 9},
+				"cost": {"expr": "metadata.filter_metadata['jwt']['cost']", "default": 1, "max": 8}}]}}}`
 	rules += ", " + strings.Replace(rules, `"a"`, `"b"`, 1)
 	for _, tc := range []struct {
 		name, rules string

@@ -55,29 +55,15 @@ func TestBreaker(t *testing.T) {
 func TestReconnectingBacksOff(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
-		attempts := 0
-		w.connect(counting{&wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable}, &attempts})
-		i := w.load(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"failures": 1000}}, "rules": [` + perClient("a",
-			2) + `]}`)
-		for range 100 {
-			w.expect("a request", i.get("/", client("x")...).end(), "200 failed:allow")
-		}
-		if attempts != 1 {
-			t.Errorf("%d attempts for 100 requests at one instant, want 1", attempts)
-		}
+		i := w.fake(`{"redis": {"cluster": "redis"}, "failure": {"breaker": {"failures": 1000}}, "rules": [`+
+			perClient("a", 2)+`]}`, &wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable})
+		calls := w.callsOf(func() {
+			for range 100 {
+				w.expect("a request", i.get("/", client("x")...).end(), "200 failed:allow")
+			}
+		})
+		testenv.Same(t, "attempts for 100 requests at one instant", calls["proxy_grpc_stream"], 1)
 	})
-}
-
-// counting counts the attempts to open a stream.
-type counting struct {
-	wasmhost.Cluster
-
-	attempts *int
-}
-
-func (c counting) Open(near wasmhost.NearEnd) wasmhost.Peer {
-	*c.attempts++
-	return c.Cluster.Open(near)
 }
 
 // A client that goes away while its request waits leaves the order of replies as

@@ -10,43 +10,35 @@ import (
 
 // fakeHost is Envoy's statistics, shared by any number of batches.
 type fakeHost struct {
-	ids        map[string]uint32
-	names      []string
-	values     map[string]int64
-	histograms map[string][]uint64
-	calls      int
-	refuse     bool
+	names     []string // by id, from 1 on
+	values    map[string]int64
+	histogram []uint64 // all values of all
+	calls     int
+	refuse    bool
 }
 
-func newFakeHost() *fakeHost {
-	return &fakeHost{
-		ids: map[string]uint32{}, names: []string{""}, values: map[string]int64{},
-		histograms: map[string][]uint64{},
-	}
-}
+func newFakeHost() *fakeHost { return &fakeHost{values: map[string]int64{}} }
 
 func (h *fakeHost) Define(kind Kind, name string) uint32 {
 	if h.refuse {
 		return 0
 	}
 	name = fmt.Sprintf("%d %s", kind, name)
-	if h.ids[name] == 0 {
-		h.ids[name] = uint32(len(h.names))
+	if !slices.Contains(h.names, name) {
 		h.names = append(h.names, name)
 	}
-	return h.ids[name]
+	return uint32(slices.Index(h.names, name)) + 1
 }
 
 func (h *fakeHost) Add(id uint32, delta int64) {
 	h.calls++
-	h.values[h.names[id]] += delta
+	h.values[h.names[id-1]] += delta
 }
 
 func (h *fakeHost) Record(id uint32, value uint64) {
 	h.calls++
-	name := h.names[id]
-	if name[0] == '0'+byte(HistogramKind) {
-		h.histograms[name] = append(h.histograms[name], value)
+	if name := h.names[id-1]; name[0] == '0'+byte(HistogramKind) {
+		h.histogram = append(h.histogram, value)
 	} else {
 		h.values[name] = int64(value)
 	}
@@ -167,16 +159,16 @@ func TestHistogramKeepsAllOfAFew(t *testing.T) {
 		want = append(want, uint64(i*10))
 	}
 	b.Flush()
-	if got := h.histograms["2 x"]; !slices.Equal(got, want) {
+	if got := h.histogram; !slices.Equal(got, want) {
 		t.Errorf("recorded %v, want %v", got, want)
 	}
 	b.Flush()
-	if got := len(h.histograms["2 x"]); got != sampleSize {
+	if got := len(h.histogram); got != sampleSize {
 		t.Errorf("%d values after an empty flush, want %d", got, sampleSize)
 	}
 	b.Observe(x, -5) // a clock that was set back
 	b.Flush()
-	if got := h.histograms["2 x"][sampleSize]; got != 0 {
+	if got := h.histogram[sampleSize]; got != 0 {
 		t.Errorf("recorded %d for a negative time, want 0", got)
 	}
 }
@@ -196,10 +188,10 @@ func TestHistogramSamplesEvenly(t *testing.T) {
 		b.Flush()
 	}
 	var counts [tenths]float64
-	for _, v := range h.histograms["2 x"] {
+	for _, v := range h.histogram {
 		counts[v*tenths/values]++
 	}
-	if got := len(h.histograms["2 x"]); got != rounds*sampleSize {
+	if got := len(h.histogram); got != rounds*sampleSize {
 		t.Errorf("%d values recorded, want %d", got, rounds*sampleSize)
 	}
 	n, p := float64(rounds*sampleSize), 1.0/tenths
@@ -241,7 +233,7 @@ func TestAllocations(t *testing.T) {
 	h := newFakeHost()
 	b := New(h, 1)
 	c, g, x := b.Counter("c"), b.Sum("g"), b.Histogram("x")
-	h.histograms["2 x"] = make([]uint64, 0, 1_000_000)
+	h.histogram = make([]uint64, 0, 1_000_000)
 	n := int64(0)
 	work := func() {
 		n++

@@ -23,10 +23,6 @@ type renewals struct {
 	most  int            // that any has
 }
 
-func newRenewals() *renewals {
-	return &renewals{at: map[int64][]int64{}, calls: map[string]int{}}
-}
-
 func (r *renewals) RenewSlots(id *Identity, due []*Slot) {
 	r.calls[string(id.Tag)]++
 	r.step += len(due)
@@ -52,7 +48,7 @@ func (r *renewals) run(b *Book, until int64, late func() int64) {
 func TestEverySlotIsRenewedInTime(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	b, r := New([]int64{0, ttl}, 1), newRenewals()
+	b, r := New([]int64{0, ttl}, 1), &renewals{at: map[int64][]int64{}, calls: map[string]int{}}
 	var all []*Slot
 	taken := map[int64]int64{}
 	for nonce := range int64(3000) {
@@ -101,7 +97,7 @@ func TestEverySlotIsRenewedInTime(t *testing.T) {
 // TestShortRequestsAreNotRenewed: they cost nothing but their place in the book.
 func TestShortRequestsAreNotRenewed(t *testing.T) {
 	t.Parallel()
-	b, r := New([]int64{ttl}, 1), newRenewals()
+	b, r := New([]int64{ttl}, 1), &renewals{at: map[int64][]int64{}, calls: map[string]int{}}
 	held := []*Slot{}
 	for nonce := range int64(20_000) {
 		r.run(b, r.now+5*ms, func() int64 { return 0 })
@@ -120,7 +116,7 @@ func TestShortRequestsAreNotRenewed(t *testing.T) {
 // TestHurry: when Redis may have lost them, all slots are renewed at once.
 func TestHurry(t *testing.T) {
 	t.Parallel()
-	b, r := New([]int64{ttl, 5_000 * ms}, 1), newRenewals()
+	b, r := New([]int64{ttl, 5_000 * ms}, 1), &renewals{at: map[int64][]int64{}, calls: map[string]int{}}
 	b.Hurry() // of what is held, not of what comes
 	if b.Due(r.now) {
 		t.Error("a hurry about nothing")

@@ -28,7 +28,7 @@ func TestPortions(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(5, 6))
 			late := func() int64 { return random.Int64N(8 * ms) }
-			b, r := New(c.ttl, 1), newRenewals()
+			b, r := New(c.ttl, 1), &renewals{at: map[int64][]int64{}, calls: map[string]int{}}
 			sets := map[int64]rule.LimitSetID{}
 			for nonce := range c.slots {
 				set := rule.LimitSetID(int(nonce) % len(c.ttl))

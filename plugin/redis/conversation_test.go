@@ -61,12 +61,14 @@ func TestConversations(t *testing.T) {
 				made, _, _ := strings.Cut(line, " ->")
 				options, begins := strings.CutPrefix(made, "conn")
 				switch {
+				case line == "" && r != nil:
+					made, r = r.standing()+"\n", nil
+				case line == "" || line[0] == '#':
 				case begins:
 					r = newRig(t, options)
 					r.talks, r.conn.requests.nonce = true, 1000
-				case r == nil: // between paragraphs
-				case line == "":
-					made, r = r.standing()+"\n", nil
+				case r == nil:
+					t.Fatalf("no conn before %q", line)
 				case line[0] == '=':
 					made, r = r.standing(), nil
 				default:
@@ -285,8 +287,8 @@ func (r *rig) step(step string) {
 	case "look":
 		sent, answered := r.conn.Asked()
 		at, _ := r.conn.RedisMicros(r.now)
-		r.tell("%s, %d of %d answered, idle %v, Redis at %d, listened %v", r.standing(), answered, sent, r.conn.Idle(), at,
-			inMicros(r.conn.ListeningMicros(r.now)))
+		r.tell("%s, %d of %d answered, idle %v, Redis at %d, listened %v", strings.TrimPrefix(r.standing(), "= "),
+			answered, sent, r.conn.Idle(), at, inMicros(r.conn.ListeningMicros(r.now)))
 	default:
 		r.t.Fatalf("no step %q", step)
 	}

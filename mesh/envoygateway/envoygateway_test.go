@@ -8,50 +8,25 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
 // rendered has the resources that are applied, for a Redis on this machine.
-func rendered(t *testing.T, redisPort int) string {
+func rendered(t *testing.T, redisPort int, sets ...meshtest.Values) string {
 	t.Helper()
-	return meshtest.Render(t, "envoy-gateway/gateway.yaml", meshtest.Values{
+	return meshtest.Render(t, "envoy-gateway/gateway.yaml", append(sets, meshtest.Values{
 		"image": image, "gateway": meshtest.Values{"name": "shop", "listeners": []any{"web"}},
 		"redis": meshtest.Values{"nodes": []any{meshtest.Values{"host": "127.0.0.1", "port": redisPort}}},
-	})
+	})...)
 }
 
-// withLimit replaces the plugin's configuration by one whose limit costs
-// nothing.
-func withLimit(t *testing.T, resources, algorithm string, limit int) string {
+// free is a configuration of the plugin whose limit costs nothing.
+func free(t *testing.T, algorithm string, limit int) meshtest.Values {
 	t.Helper()
-	return withConfig(t, resources, fmt.Sprintf(`{"redis": {"cluster": "sluice-redis", "timeout": "10s"},
-		"failure": {"mode": "deny"}, "rules": [
+	return meshtest.Plugin(t, fmt.Sprintf(`{"redis": {"timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
 		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
-}
-
-// withConfig replaces the plugin's configuration.
-func withConfig(t *testing.T, resources, config string) string {
-	t.Helper()
-	documents := strings.Split(resources, "\n---\n")
-	for i, text := range documents {
-		if !strings.Contains(text, "kind: EnvoyExtensionPolicy") {
-			continue
-		}
-		var policy map[string]any
-		testenv.OK(t, yaml.Unmarshal([]byte(text), &policy))
-		filter := policy["spec"].(map[string]any)["wasm"].([]any)[0].(map[string]any)
-		var parsed any
-		testenv.OK(t, yaml.Unmarshal([]byte(config), &parsed))
-		filter["config"] = parsed
-		changed, err := yaml.Marshal(policy)
-		testenv.OK(t, err)
-		documents[i] = string(changed)
-	}
-	return strings.Join(documents, "\n---\n")
 }
 
 // TestGateway applies the files as they are: Envoy Gateway accepts them and
@@ -83,12 +58,12 @@ func TestGateway(t *testing.T) {
 
 // TestChange: a new configuration takes over, and no request is lost.
 func TestChange(t *testing.T) {
-	resources := rendered(t, redistest.Start(t).Port)
-	g := start(t, withLimit(t, resources, "gcra", 10))
+	port := redistest.Start(t).Port
+	g := start(t, rendered(t, port, free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
 	for _, limit := range []int{20, 30, 40, 50} {
-		g.apply(withLimit(t, resources, "gcra", limit))
+		g.apply(rendered(t, port, free(t, "gcra", limit)))
 		g.AwaitLimit(fmt.Sprint(limit))
 	}
 	stop()
@@ -96,11 +71,11 @@ func TestChange(t *testing.T) {
 
 // TestUpgrade: another image takes over, and no request is lost.
 func TestUpgrade(t *testing.T) {
-	resources := rendered(t, redistest.Start(t).Port)
-	g := start(t, withLimit(t, resources, "gcra", 10))
+	port := redistest.Start(t).Port
+	g := start(t, rendered(t, port, free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
-	g.apply(strings.ReplaceAll(withLimit(t, resources, "gcra", 20), image, nextImage(t)))
+	g.apply(strings.ReplaceAll(rendered(t, port, free(t, "gcra", 20)), image, nextImage(t)))
 	g.AwaitLimit("20")
 	stop()
 }
@@ -121,11 +96,11 @@ func nextImage(t *testing.T) string {
 // TestMistake: the configuration before goes on, the log says why, and what is
 // right again is taken.
 func TestMistake(t *testing.T) {
-	resources := rendered(t, redistest.Start(t).Port)
-	g := start(t, withLimit(t, resources, "gcra", 10))
+	port := redistest.Start(t).Port
+	g := start(t, rendered(t, port, free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
-	g.apply(withLimit(t, resources, "gcrx", 20))
+	g.apply(rendered(t, port, free(t, "gcrx", 20)))
 	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
 	g.awaitLog("Envoy rejected the last update")
 	for range 100 {
@@ -133,7 +108,7 @@ func TestMistake(t *testing.T) {
 			t.Fatalf("limit %q, %v; want that of before, 10", a.Limit, err)
 		}
 	}
-	g.apply(withLimit(t, resources, "gcra", 30))
+	g.apply(rendered(t, port, free(t, "gcra", 30)))
 	g.AwaitLimit("30")
 	stop()
 }
@@ -141,21 +116,21 @@ func TestMistake(t *testing.T) {
 // TestMistakeAtStart: a proxy that has no configuration to fall back to
 // rejects.
 func TestMistakeAtStart(t *testing.T) {
-	resources := rendered(t, redistest.Start(t).Port)
-	g := start(t, withLimit(t, resources, "gcrx", 10))
+	port := redistest.Start(t).Port
+	g := start(t, rendered(t, port, free(t, "gcrx", 10)))
 	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
 	g.awaitStatus(http.StatusServiceUnavailable)
-	g.apply(withLimit(t, resources, "gcra", 20))
+	g.apply(rendered(t, port, free(t, "gcra", 20)))
 	g.AwaitLimit("20")
 }
 
 // TestMistakeWithUpgrade: Envoy takes a configuration whose image it has yet to
 // fetch, so it does not have the one before when it finds the mistake.
 func TestMistakeWithUpgrade(t *testing.T) {
-	resources := rendered(t, redistest.Start(t).Port)
-	g := start(t, withLimit(t, resources, "gcra", 10))
+	port := redistest.Start(t).Port
+	g := start(t, rendered(t, port, free(t, "gcra", 10)))
 	g.AwaitLimit("10")
-	g.apply(strings.ReplaceAll(withLimit(t, resources, "gcrx", 20), image, nextImage(t)))
+	g.apply(strings.ReplaceAll(rendered(t, port, free(t, "gcrx", 20)), image, nextImage(t)))
 	g.awaitStatus(http.StatusServiceUnavailable)
 }
 

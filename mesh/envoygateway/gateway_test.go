@@ -26,12 +26,6 @@ type gateway struct {
 	home string // the directory of all its files
 }
 
-// start starts Envoy Gateway with the resources of testdata and others.
-func start(t *testing.T, resources string) *gateway {
-	t.Helper()
-	return startObserved(t, resources, "telemetry: {accessLog: {disable: true}}")
-}
-
 // freePort returns a port that Envoy Gateway, which has not started yet, does not take for servers
 // of its own: 18000 to 18002, 19000 and 19001.
 func freePort(t *testing.T) int {
@@ -42,66 +36,51 @@ func freePort(t *testing.T) int {
 	}
 }
 
-// startObserved does it with fields of the EnvoyProxy's spec.
-func startObserved(t *testing.T, resources, observe string) *gateway {
+// envoyVersion is the version that Envoy Gateway takes the tests' Envoy for.
+const envoyVersion = "1.40.0"
+
+// start starts Envoy Gateway with the resources of testdata and others. The EnvoyProxy's spec has fields; without any
+// there is no access log. Envoy Gateway ends Envoy when the test ends.
+func start(t *testing.T, resources string, fields ...string) *gateway {
 	t.Helper()
+	if fields == nil {
+		fields = []string{"telemetry: {accessLog: {disable: true}}"}
+	}
 	port := freePort(t)
 	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: t.TempDir()}
 	testenv.OK(t, os.Mkdir(g.path("resources"), 0o700))
-	g.adoptEnvoy()
+	download := g.path("data", "envoy-versions", envoyVersion, "bin") // where Envoy Gateway would download Envoy to
+	testenv.OK(t, os.MkdirAll(download, 0o700))
+	testenv.OK(t, os.Symlink(testenv.Tool(t, "envoy"), filepath.Join(download, "envoy")))
 	program := filepath.Join(programs, "envoy-gateway")
 	<-testenv.Run(t, nil, program, "certgen", "--local", "--config-home", g.path("config")).Exited()
 
 	_, upstream, err := net.SplitHostPort(envoytest.NewUpstream(t, nil).Addr)
 	testenv.OK(t, err)
 	certs := g.path("config", "certs", "envoy")
-	g.write("around.yaml", meshtest.Fill(t, "testdata/gateway.yaml", map[string]any{
-		"ENVOY": envoyVersion, "OBSERVE": observe, "PORT": port, "UPSTREAM": upstream, "CERTS": certs,
-		"CERTIFICATE": encoded(t, certs, "tls.crt"), "KEY": encoded(t, certs, "tls.key"), "CA": encoded(t, certs, "ca.crt"),
-	}))
-	g.apply(resources)
-	g.Process = testenv.Run(t, []string{"HOME=" + g.home}, program, "server", "--config-path", g.config())
-	t.Cleanup(g.stop)
-	return g
-}
-
-// stop ends Envoy Gateway, which ends Envoy.
-func (g *gateway) stop() {
-	if err := g.Signal(syscall.SIGTERM); err != nil {
-		g.T.Errorf("Envoy Gateway has ended by itself: %v", err)
+	around := map[string]any{
+		"ENVOY": envoyVersion, "OBSERVE": strings.Join(fields, "\n  "), "PORT": port, "UPSTREAM": upstream, "CERTS": certs,
 	}
-	<-g.Exited()
+	for name, file := range map[string]string{"CERTIFICATE": "tls.crt", "KEY": "tls.key", "CA": "ca.crt"} {
+		around[name] = base64.StdEncoding.EncodeToString(testenv.Read(t, filepath.Join(certs, file)))
+	}
+	g.write("around.yaml", meshtest.Fill(t, "testdata/gateway.yaml", around))
+	g.apply(resources)
+	own := g.path("envoy-gateway.yaml")
+	config := meshtest.Fill(t, "testdata/envoy-gateway.yaml", map[string]any{"HOME": g.home})
+	testenv.OK(t, os.WriteFile(own, []byte(config), 0o600))
+	g.Process = testenv.Run(t, []string{"HOME=" + g.home}, program, "server", "--config-path", own)
+	t.Cleanup(func() {
+		if err := g.Signal(syscall.SIGTERM); err != nil {
+			t.Errorf("Envoy Gateway has ended by itself: %v", err)
+		}
+		<-g.Exited()
+	})
+	return g
 }
 
 func (g *gateway) path(elements ...string) string {
 	return filepath.Join(append([]string{g.home}, elements...)...)
-}
-
-// envoyVersion is the version that Envoy Gateway takes the tests' Envoy for.
-const envoyVersion = "1.40.0"
-
-// adoptEnvoy puts Envoy where Envoy Gateway would download it to.
-func (g *gateway) adoptEnvoy() {
-	g.T.Helper()
-	dir := g.path("data", "envoy-versions", envoyVersion, "bin")
-	testenv.OK(g.T, os.MkdirAll(dir, 0o700))
-	testenv.OK(g.T, os.Symlink(testenv.Tool(g.T, "envoy"), filepath.Join(dir, "envoy")))
-}
-
-// config writes Envoy Gateway's own configuration.
-func (g *gateway) config() string {
-	g.T.Helper()
-	text := meshtest.Fill(g.T, "testdata/envoy-gateway.yaml", map[string]any{"HOME": g.home})
-	path := g.path("envoy-gateway.yaml")
-	testenv.OK(g.T, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
-// encoded is a file as the data of a Secret has it.
-func encoded(t *testing.T, dir, name string) string {
-	t.Helper()
-	text := testenv.Read(t, filepath.Join(dir, name))
-	return base64.StdEncoding.EncodeToString(text)
 }
 
 // apply replaces the resources that are tested, as kubectl does.

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -13,6 +12,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/promtest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
 // TestMonitoring: dashboard, alerts and recording rules have data, with the labels of
@@ -26,16 +26,23 @@ func TestMonitoring(t *testing.T) {
 		{"relabelling", "per_key", "an_hour", []string{"telemetry"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := strings.Replace(promtest.Everything, `"cluster": "redis"`, `"cluster": "sluice-redis"`, 1)
-			resources := withConfig(t, rendered(t, redistest.Start(t).Port), all)
-			g := startObserved(t, resources, shipped(t, c.fields))
+			port := redistest.Start(t).Port
+			var proxy struct{ Spec map[string]any }
+			testenv.OK(t, yaml.Unmarshal([]byte(meshtest.Document(t, rendered(t, port), "EnvoyProxy")), &proxy))
+			var fields []string // as the chart makes them, a line each
+			for _, name := range c.fields {
+				value, err := json.Marshal(proxy.Spec[name])
+				testenv.OK(t, err)
+				fields = append(fields, name+": "+string(value))
+			}
+			g := start(t, rendered(t, port, meshtest.Plugin(t, promtest.Everything)), fields...)
 			g.AwaitLimit("3")
 			prometheus := promtest.Start(t, g.admin())
 			prometheus.ExpectData(func() { _, _ = g.Get() }, nil)
 			prometheus.ExpectLabels(c.rule, c.limit)
 			promtest.ExpectLog(t, g.Log)
 
-			g.apply(withConfig(t, resources, `{"rules": [{}]}`))
+			g.apply(rendered(t, port, meshtest.Plugin(t, `{"rules": [{}]}`)))
 			prometheus.ExpectAlert("SluiceConfigurationRefused")
 		})
 	}
@@ -57,23 +64,4 @@ func (g *gateway) admin() (address string) {
 		g.T.Fatalf("Envoy's admin interface: %q, %v", address, err)
 	}
 	return address
-}
-
-// shipped are fields of the EnvoyProxy that the chart makes, a line each.
-func shipped(t *testing.T, names []string) string {
-	t.Helper()
-	var proxy struct{ Spec map[string]any }
-	for document := range strings.SplitSeq(rendered(t, 1), "\n---\n") {
-		if !strings.Contains(document, "kind: EnvoyProxy\n") {
-			continue
-		}
-		testenv.OK(t, yaml.Unmarshal([]byte(document), &proxy))
-	}
-	var lines []string
-	for _, name := range names {
-		value, err := json.Marshal(proxy.Spec[name])
-		testenv.OK(t, err)
-		lines = append(lines, name+": "+string(value))
-	}
-	return strings.Join(lines, "\n  ")
 }

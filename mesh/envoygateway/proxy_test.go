@@ -1,7 +1,6 @@
 package envoygateway
 
 import (
-	"strings"
 	"testing"
 
 	egv1a1 "github.com/envoyproxy/gateway/api/v1alpha1"
@@ -19,11 +18,8 @@ func TestEnvironment(t *testing.T) {
 				"gateway": meshtest.Values{"envoyProxy": true}, "redis": meshtest.Values{"passwordEnv": password},
 			})
 			var proxy egv1a1.EnvoyProxy
-			for document := range strings.SplitSeq(text, "\n---\n") {
-				if strings.Contains(document, "kind: EnvoyProxy\n") {
-					testenv.SameError(t, "the EnvoyProxy", yaml.UnmarshalStrict([]byte(document), &proxy), nil)
-				}
-			}
+			document := meshtest.Document(t, text, "EnvoyProxy")
+			testenv.SameError(t, "the EnvoyProxy", yaml.UnmarshalStrict([]byte(document), &proxy), nil)
 			var got []string
 			provider := proxy.GetEnvoyProxyProvider().GetEnvoyProxyKubeProvider()
 			for _, variable := range provider.EnvoyDeployment.Container.Env {

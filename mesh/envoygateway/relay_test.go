@@ -39,12 +39,8 @@ func relayed(t *testing.T) (resources string, server *redistest.Server) {
 	text := meshtest.Render(t, "envoy-gateway/gateway-relay.yaml", meshtest.Values{
 		"image": image, "gateway": meshtest.Values{"name": "shop"}, "config": meshtest.Patient(),
 	})
-	relay := meshtest.Render(t, "envoy-gateway/relay.yaml", meshtest.Values{})
-	for document := range strings.SplitSeq(relay, "\n---\n") {
-		if strings.Contains(document, "kind: ReferenceGrant\n") {
-			text += "\n---\n" + document
-		}
-	}
+	relay := meshtest.Render(t, "envoy-gateway/relay.yaml")
+	text += "\n---\n" + meshtest.Document(t, relay, "ReferenceGrant")
 	for _, edit := range [][2]string{
 		{"namespace: redis, port: 9000", "namespace: redis, group: gateway.envoyproxy.io, kind: Backend"},
 		{`group: "", kind: Service`, "group: gateway.envoyproxy.io, kind: Backend"},

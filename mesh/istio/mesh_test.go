@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,7 +32,8 @@ func TestMain(m *testing.M) {
 	reference := strings.TrimPrefix(server.URL, "http://") + "/sluice:v1"
 	image = "oci://" + reference
 	// The command behind "make push".
-	push := exec.Command("go", "run", "-C", "../../tools/image", ".", "-wasm", wasmPath(), "-push", reference)
+	push := exec.Command("go", "run", "-C", "../../tools/image", ".", "-wasm", "../../build/sluice.wasm",
+		"-push", reference)
 	push.Stderr = os.Stderr
 	if err := push.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "push:", err)
@@ -44,30 +44,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func wasmPath() string {
-	path, err := filepath.Abs("../../build/sluice.wasm")
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
-
 // mesh is a control plane with an upstream, two gateways and a sidecar to come.
 type mesh struct {
 	t       *testing.T
 	control *xds.FakeDiscoveryServer
 	agent   int            // port
 	ports   map[string]int // of the proxies, by name
+	stats   string         // stats_config in their bootstrap; none unless set
+	args    []string       // added to those of Envoy
 }
 
-// startMesh starts a control plane with configurations.
-func startMesh(t *testing.T, configs []config.Config) *mesh {
-	t.Helper()
-	return startMeshBeside(t, configs, "")
-}
-
-// startMeshBeside does so next to objects that Kubernetes has.
-func startMeshBeside(t *testing.T, configs []config.Config, kubernetes string) *mesh {
+// startMesh starts a control plane with configurations, next to objects that Kubernetes has.
+func startMesh(t *testing.T, configs []config.Config, kubernetes ...string) *mesh {
 	t.Helper()
 	m := &mesh{t: t, ports: map[string]int{}}
 	for _, name := range []string{"gateway-a", "gateway-b", "reviews"} {
@@ -80,22 +68,24 @@ func startMeshBeside(t *testing.T, configs []config.Config, kubernetes string) *
 	})
 	m.control = xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
 		Configs:                append(parse(t, around), configs...),
-		KubernetesObjectString: kubernetes,
+		KubernetesObjectString: strings.Join(kubernetes, "\n---\n"),
 		ListenerBuilder:        func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
 	})
 	m.agent = startAgent(t, m.control.Listener.Addr().String())
 	return m
 }
 
-// apply replaces a configuration, as kubectl does.
-func (m *mesh) apply(c config.Config) {
+// apply replaces configurations, as kubectl does.
+func (m *mesh) apply(configs []config.Config) {
 	m.t.Helper()
-	old := m.control.Store().Get(c.GroupVersionKind, c.Name, c.Namespace)
-	if old == nil {
-		m.t.Fatalf("no %s %s", c.GroupVersionKind.Kind, c.Name)
-	}
-	c.ResourceVersion = old.ResourceVersion
-	if _, err := m.control.Store().Update(c); err != nil {
-		m.t.Fatal(err)
+	for _, c := range configs {
+		old := m.control.Store().Get(c.GroupVersionKind, c.Name, c.Namespace)
+		if old == nil {
+			m.t.Fatalf("no %s %s", c.GroupVersionKind.Kind, c.Name)
+		}
+		c.ResourceVersion = old.ResourceVersion
+		if _, err := m.control.Store().Update(c); err != nil {
+			m.t.Fatal(err)
+		}
 	}
 }

@@ -22,51 +22,34 @@ import (
 // ConfigMap, and without them by the relabelling of prometheus.yaml.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, rule, limit string
-		override          func(*testing.T) string
-	}{
-		{"the ConfigMap's labels", "per-key", "an-hour", override},
-		{"relabelling", "per_key", "an_hour", func(*testing.T) string { return "{}" }},
+	// The addition of the ConfigMap to the bootstrap, as istio-agent gives it to Envoy: YAML made JSON.
+	// https://github.com/istio/istio/blob/1.31.1/pkg/envoy/proxy.go (readBootstrapToJSON)
+	var configMap struct{ Data map[string]string }
+	text := render(t, "gateway", meshtest.Values{"istio": meshtest.Values{"bootstrap": true}})
+	testenv.OK(t, yaml.Unmarshal([]byte(meshtest.Document(t, text, "ConfigMap")), &configMap))
+	labels, err := yaml.YAMLToJSON([]byte(configMap.Data["custom_bootstrap.json"]))
+	testenv.OK(t, err)
+	for _, c := range []struct{ name, rule, limit, override string }{
+		{"the ConfigMap's labels", "per-key", "an-hour", string(labels)},
+		{"relabelling", "per_key", "an_hour", "{}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			configs := parse(t, render(t, "gateway", at(redistest.Start(t).Port)))
-			wasm := plugin(t, configs)
-			setPlugin(t, wasm, strings.Replace(promtest.Everything, `"cluster": "redis"`, `"cluster": "sluice-redis"`, 1))
-			m := startMesh(t, configs)
-			p := m.bootstrapped(statsOfIstio(t), c.override(t))
+			port := redistest.Start(t).Port
+			m := startMesh(t, applied(t, "gateway", port, meshtest.Plugin(t, promtest.Everything)))
+			m.stats, m.args = statsOfIstio(t), []string{"--config-yaml", c.override}
+			p := m.start("gateway-a")
 			prometheus := promtest.Start(t, p.admin)
 			prometheus.ExpectData(func() { _, _ = p.Get() }, nil)
 			prometheus.ExpectLabels(c.rule, c.limit)
 			promtest.ExpectLog(t, p.Log)
 
-			mistaken := wasm.DeepCopy()
-			setPlugin(t, &mistaken, `{"rules": [{}]}`)
-			m.apply(mistaken)
+			m.apply(applied(t, "gateway", port, meshtest.Plugin(t, `{"rules": [{}]}`)))
 			if c.rule == "per-key" { // Istio filters what counts refused extensions
 				prometheus.ExpectAlert("SluiceConfigurationRefused")
 			}
 		})
 	}
-}
-
-// override is the addition of the ConfigMap to the bootstrap, as istio-agent gives it
-// to Envoy: YAML made JSON.
-// https://github.com/istio/istio/blob/1.31.1/pkg/envoy/proxy.go (readBootstrapToJSON)
-func override(t *testing.T) string {
-	t.Helper()
-	set := meshtest.Values{"istio": meshtest.Values{"bootstrap": true}}
-	var configMap struct{ Data map[string]string }
-	for document := range strings.SplitSeq(render(t, "gateway", set), "\n---\n") {
-		if !strings.Contains(document, "kind: ConfigMap\n") {
-			continue
-		}
-		testenv.OK(t, yaml.Unmarshal([]byte(document), &configMap))
-	}
-	converted, err := yaml.YAMLToJSON([]byte(configMap.Data["custom_bootstrap.json"]))
-	testenv.OK(t, err)
-	return string(converted)
 }
 
 // statsOfIstio is the stats_config of Istio's own bootstrap, which filters statistics.

@@ -31,65 +31,33 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 ports: [{name: grpc, port: %s, protocol: TCP}]
 `
 
-// relayService is the Service that deploy/istio/relay applies, with the endpoint of a relay.
-func relayService(t *testing.T, relay *envoytest.Envoy) string {
-	t.Helper()
-	host, port, err := net.SplitHostPort(relay.Addr)
-	testenv.OK(t, err)
-	for document := range strings.SplitSeq(render(t, "relay"), "\n---\n") {
-		if strings.Contains(document, "kind: Service\n") {
-			document = strings.Replace(document, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does
-			return document + "\n---" + fmt.Sprintf(endpoint, host, port)
-		}
-	}
-	t.Fatal("deploy/istio/relay has no Service")
-	return ""
-}
-
-// policies are the resources of Istio among what helm applies of a file.
-func policies(t *testing.T, name string) (all []config.Config) {
-	t.Helper()
-	text := render(t, name, meshtest.Values{"image": image, "config": meshtest.Patient()})
-	for document := range strings.SplitSeq(text, "\n---\n") {
-		if strings.Contains(document, "istio.io/") {
-			all = append(all, parse(t, document)...)
-		}
-	}
-	return all
-}
-
-// clusters is the output of "pilot-agent request GET clusters", as if the relay were at its port.
-func (p *proxy) clusters() string {
-	p.T.Helper()
-	resp, err := http.Get("http://" + p.admin + "/clusters")
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	return regexp.MustCompile(`:\d+::`).ReplaceAllString(string(text), ":9000::")
-}
-
 // TestRelayDecides: proxies that Istio has configured, by supported objects alone, limit requests
 // by what the relay's Redis decides.
 func TestRelayDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		dir, key string
-		start    func(*mesh) *proxy
+		dir, key, proxy string
 	}{
-		{"gateway-relay", "per-address|", func(m *mesh) *proxy { return m.gateway("gateway-a") }},
-		{"sidecar-relay", "per-caller|plain-text", (*mesh).sidecar},
+		{"gateway-relay", "per-address|", "gateway-a"},
+		{"sidecar-relay", "per-caller|plain-text", "reviews"},
 	} {
 		t.Run(c.dir, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			relay := envoytest.NewRelay(t, server.Addr, nil)
-			m := startMeshBeside(t, policies(t, c.dir), relayService(t, relay))
-			p := c.start(m)
+			host, port, err := net.SplitHostPort(relay.Addr)
+			testenv.OK(t, err)
+			service := meshtest.Document(t, render(t, "relay"), "Service")
+			service = strings.Replace(service, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does
+			var policies []config.Config                                                          // the resources of Istio
+			text := render(t, c.dir, meshtest.Values{"image": image, "config": meshtest.Patient()})
+			for document := range strings.SplitSeq(text, "\n---\n") {
+				if strings.Contains(document, "istio.io/") {
+					policies = append(policies, parse(t, document)...)
+				}
+			}
+			m := startMesh(t, policies, service, fmt.Sprintf(endpoint, host, port))
+			p := m.start(c.proxy)
 			p.AwaitLimit("100")
 			p.ExpectUntouched()
 			p.AwaitRejection()
@@ -97,7 +65,13 @@ func TestRelayDecides(t *testing.T) {
 				t.Errorf("Redis has %q, want one counter of %s", keys, c.key)
 			}
 			meshtest.ExpectShown(t, "istio/README.md", p.Log(), fmt.Sprintf("sluice: redis %q answers: Redis 7", relayCluster))
-			meshtest.ExpectShown(t, "istio/README.md", p.clusters(), relayCluster+"::", ":9000::health_flags::healthy")
+			resp, err := http.Get("http://" + p.admin + "/clusters")
+			testenv.OK(t, err)
+			defer resp.Body.Close()
+			clusters, err := io.ReadAll(resp.Body) // the output of "pilot-agent request GET clusters"
+			testenv.OK(t, err)
+			shown := regexp.MustCompile(`:\d+::`).ReplaceAllString(string(clusters), ":9000::") // the relay's port
+			meshtest.ExpectShown(t, "istio/README.md", shown, relayCluster+"::", ":9000::health_flags::healthy")
 			if filters := m.control.Store().List(gvk.EnvoyFilter, ""); len(filters) != 0 {
 				t.Errorf("the mesh has %d EnvoyFilters", len(filters))
 			}

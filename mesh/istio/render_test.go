@@ -3,12 +3,9 @@ package istio
 import (
 	"testing"
 
-	"google.golang.org/protobuf/types/known/structpb"
-	extensions "istio.io/api/extensions/v1alpha1"
 	"istio.io/istio/pilot/pkg/config/kube/crd"
 	"istio.io/istio/pkg/config"
 
-	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
@@ -26,24 +23,4 @@ func parse(t *testing.T, text string) []config.Config {
 		t.Fatalf("%v, unknown kinds %v", err, unknown)
 	}
 	return configs
-}
-
-// plugin returns the WasmPlugin among resources.
-func plugin(t *testing.T, configs []config.Config) *config.Config {
-	t.Helper()
-	for i := range configs {
-		if _, ok := configs[i].Spec.(*extensions.WasmPlugin); ok {
-			return &configs[i]
-		}
-	}
-	t.Fatal("no WasmPlugin")
-	return nil
-}
-
-// setPlugin replaces the pluginConfig of a WasmPlugin, given as JSON.
-func setPlugin(t *testing.T, c *config.Config, text string) {
-	t.Helper()
-	pluginConfig := new(structpb.Struct)
-	testenv.OK(t, pluginConfig.UnmarshalJSON([]byte(text)))
-	c.Spec.(*extensions.WasmPlugin).PluginConfig = pluginConfig
 }

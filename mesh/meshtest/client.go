@@ -119,18 +119,30 @@ func (c *Client) AwaitLimit(capacity string) {
 	})
 }
 
-// AwaitRejection sends requests until one is rejected, and returns its answer.
-func (c *Client) AwaitRejection() Answer {
+// AwaitRejection sends requests until one is rejected, and returns its answer. Many are sent at once: one after the
+// other might be no faster than the limit is restored.
+func (c *Client) AwaitRejection() (rejection Answer) {
 	c.T.Helper()
-	var last Answer
-	testenv.Wait(c.T, Patience, func() (err error) {
-		last, err = c.Get()
-		if err == nil && last.Status != http.StatusTooManyRequests {
-			err = errors.New("not rejected")
+	testenv.Wait(c.T, Patience, func() error {
+		var requests sync.WaitGroup
+		rejected := make(chan Answer, 32)
+		for range cap(rejected) {
+			requests.Go(func() {
+				if a, err := c.Get(); err == nil && a.Status == http.StatusTooManyRequests {
+					rejected <- a
+				}
+			})
 		}
-		return err
+		requests.Wait()
+		close(rejected)
+		a, ok := <-rejected
+		if !ok {
+			return errors.New("not rejected")
+		}
+		rejection = a
+		return nil
 	})
-	return last
+	return rejection
 }
 
 // Load sends requests that cost nothing, two at a time, until the returned

@@ -135,6 +135,26 @@ func Fill(t *testing.T, file string, with map[string]any) string {
 	return filled
 }
 
+// Plugin are the values with a configuration of the plugin, JSON. The chart puts its own cluster of Redis into it.
+func Plugin(t *testing.T, text string) Values {
+	t.Helper()
+	var config Values
+	testenv.OK(t, yaml.Unmarshal([]byte(text), &config))
+	return Values{"config": config}
+}
+
+// Document is the one of a kind in a text.
+func Document(t *testing.T, text, kind string) string {
+	t.Helper()
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		if strings.Contains(document, "kind: "+kind+"\n") {
+			return document
+		}
+	}
+	t.Fatalf("no %s in\n%s", kind, text)
+	return ""
+}
+
 // Patient gives limiters time for a Redis on a machine with other work.
 func Patient() Values { return Values{"redis": Values{"timeout": "10s"}} }
 

@@ -36,8 +36,8 @@ type relayTest struct {
 
 var relayTests = []relayTest{
 	clusterOfEnvoyGateway, clusterOfIstio, cutAtEachByte, databaseOfAnother, hostilePeer, hungRelay, idleStreams,
-	oneOfTwo, oneOfTwoWhileStreamsRotate, onlyRelay, primaryDies, primaryIsAskedToGo, redisBack, redisDropsRelays, refusedPath,
-	relayAddedLater, relayEndsConnections, relayEndsStreams, rotatePassword,
+	oneOfTwo, oneOfTwoWhileStreamsRotate, onlyRelay, primaryDies, primaryIsAskedToGo, redisBack, redisDropsRelays,
+	refusedPath, relayAddedLater, relayEndsConnections, relayEndsStreams, rotatePassword,
 }
 
 // limiter asks relays at ports where a test has yet to start them.

@@ -17,7 +17,7 @@ func runModel(t *testing.T, program []byte) {
 	options := "pending=8 failures=3"
 	if len(program) > 0 {
 		options += []string{"", " password=s3cr3t", " database=4", " password=s3cr3t"}[program[0]%4]
-		options += []string{"", " try"}[program[0]/4%2]
+		options += []string{"", " try"}[program[0]/4%2] + []string{"", " age=1s"}[program[0]/8%2]
 		program = program[1:]
 	}
 	r, played := newRig(t, options), "conn "+options
@@ -62,6 +62,10 @@ func (r *rig) randomStep(op, arg int) string {
 	owes := len(r.commands) > 0 && !r.garbled
 	anyOf := func(list ...string) string { return list[arg%len(list)] }
 	switch op %= 20; {
+	case op == 13 && r.beside.open:
+		return "beside close"
+	case op > 13 && op < 16 && len(r.beside.commands) > 0 && !r.beside.garbled:
+		return "beside good"
 	case op < 4:
 		step, next := "ask", r.conn.requests.nonce+1
 		for i := range int64(arg%3) + 1 {

@@ -12,33 +12,20 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// customers is how many an API has, and requestsOf what each of them sends: 500 send 1 request, 400
-// send 5, 90 send 10, 9 send 20, and one sends 100.
-const customers = 1000
-
-func requestsOf(n int) int {
-	switch {
-	case n == 999:
-		return 100
-	case n >= 990:
-		return 20
-	case n >= 900:
-		return 10
-	case n >= 500:
-		return 5
-	}
-	return 1
-}
-
-// accessLog has what the customers send, each of them one request every half second.
+// accessLog has what the 1,000 customers of an API send, each of them one request every half second: 500 send 1
+// request, 400 send 5, 90 send 10, 9 send 20, and one sends 100.
 func accessLog() string {
 	var log strings.Builder
 	begin := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
-	for n := range customers {
-		for i := range requestsOf(n) {
-			at := begin.Add(time.Duration(i)*500*time.Millisecond + time.Duration(n)*time.Microsecond)
-			fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", "+
-				"\"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
+	n := 0
+	for _, group := range []struct{ customers, requests int }{{500, 1}, {400, 5}, {90, 10}, {9, 20}, {1, 100}} {
+		for range group.customers {
+			for i := range group.requests {
+				at := begin.Add(time.Duration(i)*500*time.Millisecond + time.Duration(n)*time.Microsecond)
+				fmt.Fprintf(&log, "{\"start_time\": %q, \"method\": \"GET\", \"path\": \"/api/x\", \"authority\": \"h\", "+
+					"\"x-api-key\": \"k%d\"}\n", at.Format(time.RFC3339Nano), n)
+			}
+			n++
 		}
 	}
 	return log.String()

@@ -1,67 +1,61 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// screen is the output of the demo.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+// running is a demo that has explained itself.
+type running struct {
+	*demo
+
+	output string // file
+	url    string // that it says to try
+	stop   func() error
 }
 
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// freePorts are ports of the test's own in place of the documented ones.
-func freePorts(t *testing.T) ports {
-	return ports{testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t)}
-}
-
-// started runs the demo until it has explained itself, and returns the URL that
-// it says to try. stop ends it and returns what run returned.
-func started(t *testing.T, d *demo, out *screen) (url string, stop func() error) {
+// start runs the demo at ports of the test's own in place of the documented ones, but for one that is taken, if any.
+func start(t *testing.T, store string, taken int) *running {
 	t.Helper()
 	t.Chdir(testenv.Root(t))
 	testenv.WasmPath(t)
+	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	testenv.OK(t, err)
+	p := ports{testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t), testenv.FreePort(t)}
+	p.admin = cmp.Or(taken, p.admin)
+	r := &running{demo: &demo{out: out, store: store, ports: p}, output: out.Name()}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- d.run(ctx) }()
+	go func() { done <- r.run(ctx) }()
+	r.stop = func() error { cancel(); return <-done }
 	tries := regexp.MustCompile(`(http://\S+)/api/orders`)
 	testenv.Wait(t, startLimit, func() error {
+		printed := testenv.Read(t, r.output)
 		select {
 		case err := <-done:
-			t.Fatalf("the demo has ended: %v\n%s", err, out)
+			t.Fatalf("the demo has ended: %v\n%s", err, printed)
 		default:
 		}
-		found := tries.FindStringSubmatch(out.String())
+		found := tries.FindSubmatch(printed)
 		if found == nil {
-			return fmt.Errorf("nothing to try in %q", out)
+			return fmt.Errorf("nothing to try in %q", printed)
 		}
-		url = found[1]
+		r.url = string(found[1])
 		return nil
 	})
-	return url, func() error { cancel(); return <-done }
+	return r
 }
 
 func status(t *testing.T, url string) (int, http.Header) {
@@ -94,25 +88,22 @@ func expectEnded(t *testing.T, p ports) {
 func TestDemo(t *testing.T) {
 	for _, store := range []string{"", "local"} {
 		t.Run("STORE="+store, func(t *testing.T) {
-			out := new(screen)
-			d := &demo{out: out, store: store, ports: freePorts(t)}
 			other, err := net.Listen("tcp4", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { other.Close() })
 			taken := other.Addr().(*net.TCPAddr).Port
-			d.ports.admin = taken
-			url, stop := started(t, d, out)
+			d := start(t, store, taken)
 			testenv.Wait(t, startLimit, func() error { // Redis may be slow at first
-				_, header := status(t, url+"/api/other")
+				_, header := status(t, d.url+"/api/other")
 				if limit := header.Get("x-ratelimit-limit"); limit != "5" {
 					return fmt.Errorf("a limit of %q, want 5", limit)
 				}
 				return nil
 			})
 			testenv.Wait(t, startLimit, func() error { // as fast as the limit of one a second forgets
-				code, header := status(t, url+"/api/orders")
+				code, header := status(t, d.url+"/api/orders")
 				if code != http.StatusTooManyRequests {
 					return fmt.Errorf("status %d, want 429", code)
 				}
@@ -124,13 +115,13 @@ func TestDemo(t *testing.T) {
 				fmt.Sprintf("port %d is taken: Envoy's admin is on %d instead\n", taken, d.ports.admin),
 			} {
 				testenv.Wait(t, startLimit, func() error {
-					if !strings.Contains(out.String(), want) {
+					if out := testenv.Read(t, d.output); !strings.Contains(string(out), want) {
 						return fmt.Errorf("no %q in %s", want, out)
 					}
 					return nil
 				})
 			}
-			if err := stop(); err != nil {
+			if err := d.stop(); err != nil {
 				t.Errorf("ended with %v", err)
 			}
 			expectEnded(t, d.ports)
@@ -140,16 +131,14 @@ func TestDemo(t *testing.T) {
 
 // TestDeathIsReported: with the last the child has printed, and the others end.
 func TestDeathIsReported(t *testing.T) {
-	out := new(screen)
-	d := &demo{out: out, ports: freePorts(t)}
-	_, stop := started(t, d, out)
+	d := start(t, "", 0)
 	d.children[0].Kill()
 	select {
 	case <-d.children[1].Exited():
 	case <-time.After(startLimit):
 		t.Error("envoy still runs")
 	}
-	err := stop()
+	err := d.stop()
 	for _, want := range []string{"redis-server has died (signal: killed)", "Ready to accept connections"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ended with %v, want an end with %q", err, want)
@@ -160,7 +149,7 @@ func TestDeathIsReported(t *testing.T) {
 
 func TestMissingPlugin(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d := &demo{out: new(screen), ports: documented}
+	d := &demo{out: io.Discard, ports: documented}
 	if err := d.run(t.Context()); err == nil || !strings.Contains(err.Error(), "make run") {
 		t.Errorf("%v, want what to do", err)
 	}
@@ -168,7 +157,7 @@ func TestMissingPlugin(t *testing.T) {
 
 func TestUnknownStore(t *testing.T) {
 	t.Parallel()
-	d := &demo{out: new(screen), store: "disk"}
+	d := &demo{out: io.Discard, store: "disk"}
 	if err := d.run(t.Context()); err == nil || !strings.Contains(err.Error(), "STORE=disk: want local") {
 		t.Errorf("%v, want one about STORE", err)
 	}

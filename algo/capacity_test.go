@@ -56,8 +56,7 @@ func TestCapacityAtOneInstantInLua(t *testing.T) {
 	const singles = 2
 	client := startRedis(t)
 	for variant := range plainLimits(1, 1e6) {
-		l := onRedis(client)
-		l.batch = true
+		l := inBatch(t, client)
 		for capacity := int64(1); capacity <= capacities; capacity++ {
 			limit := plainLimits(capacity, windows[capacity%int64(len(windows))])[variant]
 			w := newTwins(t, l, mustPlan(t, limit), fmt.Sprint(variant, "-", capacity))

@@ -69,8 +69,7 @@ func TestConcurrencyCapacity(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
 	for capacity := int64(1); capacity <= capacities; capacity += 37 {
-		l := onRedis(client)
-		l.batch = true
+		l := inBatch(t, client)
 		w, admitted := newTwins(t, l, mustPlan(t, slotLimit(capacity)), fmt.Sprint(capacity)), int64(0)
 		for range capacity + 3 {
 			w.nonce++

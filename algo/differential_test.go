@@ -87,8 +87,7 @@ func TestDifferential(t *testing.T) {
 					l := &lua54{loaded: map[string]bool{}}
 					replay(t, newRandom(f.seed+uint64(1000*i)), newTwins(t, l, plan, name))
 				}
-				l := onRedis(client)
-				l.batch = true
+				l := inBatch(t, client)
 				w := newTwins(t, l, plan, name)
 				replay(t, r, w)
 				if n := len(w.ruleKeys); len(w.penalty) > 0 {

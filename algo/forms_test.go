@@ -105,8 +105,7 @@ func TestRepliesOfScripts(t *testing.T) {
 			continue
 		}
 		for name, terms := range everyTerms {
-			l := onRedis(client)
-			l.batch = true
+			l := inBatch(t, client)
 			w := newTwins(t, l, mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", name, n))
 			for _, cost := range []int64{1, 1, 1, 11} {
 				w.nonce++

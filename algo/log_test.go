@@ -66,8 +66,7 @@ func TestLogOfManyCharges(t *testing.T) {
 	const limit, window = 3 * logEntries, 4e6
 	client, r := startRedis(t), newRandom(77)
 	p := mustPlan(t, Limit{Algorithm: SlidingWindowLog, Units: limit, WindowMicros: window})
-	l := onRedis(client)
-	l.batch = true
+	l := inBatch(t, client)
 	w, cell := newTwins(t, l, p, "many"), p.limiters[0].log.cell
 	var admitted []attempt // and not given back
 	now := int64(epoch)

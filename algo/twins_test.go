@@ -62,7 +62,6 @@ func (w *twins) withoutTime() {
 
 // realLua is a real Redis.
 type realLua struct {
-	client *redis.Client
 	batch  bool // send nothing before flush
 	asSent bool // the scripts are on Redis' own clock
 	pipe   redis.Pipeliner
@@ -71,7 +70,20 @@ type realLua struct {
 }
 
 func onRedis(client *redis.Client) *realLua {
-	return &realLua{client: client, pipe: client.Pipeline(), loaded: map[string]string{}}
+	return &realLua{pipe: client.Pipeline(), loaded: map[string]string{}}
+}
+
+// inBatch is one that is sent all calls when the test flushes, which it has to.
+func inBatch(t testing.TB, client *redis.Client) *realLua {
+	t.Helper()
+	r := onRedis(client)
+	r.batch = true
+	t.Cleanup(func() {
+		if n := len(r.checks); n > 0 && !t.Failed() {
+			t.Errorf("%d replies were not looked at", n)
+		}
+	})
+	return r
 }
 
 // leadingClock takes the place of the scripts' clock: the two arguments before all others.

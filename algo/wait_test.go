@@ -148,8 +148,7 @@ func TestFinestTicksWaitLess(t *testing.T) {
 	p := mustPlan(t, Limit{
 		Algorithm: GCRA, Units: MaxUnits, WindowMicros: 1000, Burst: MaxCost, Queue: true, MaxDelayMicros: 60e6,
 	})
-	l := onRedis(client)
-	l.batch = true
+	l := inBatch(t, client)
 	w := newTwins(t, l, p, "finest")
 	for range 2500 {
 		w.decide(t, epoch, MaxCost)

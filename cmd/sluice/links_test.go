@@ -16,7 +16,7 @@ import (
 var (
 	code     = regexp.MustCompile("(?ms)^```.*?^```$")
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link     = regexp.MustCompile(`\]\(([^):\s]+)\)`) // not one to another site
 	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	anchor   = regexp.MustCompile(`<a id="([^"]*)"></a>`)
 	noAnchor = regexp.MustCompile(`[^\pL\pN_ -]`)
@@ -27,7 +27,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	links := 0
 	for _, page := range pages(t) {
-		for _, target := range targets(t, page) {
+		for _, target := range names(link, prose(t, page)) {
 			links++
 			if err := follow(t, page, target); err != nil {
 				t.Errorf("%s: %s: %v", page, target, err)
@@ -64,7 +64,7 @@ func TestReleaseLinks(t *testing.T) {
 			continue
 		}
 		found++
-		for _, target := range targets(t, page) {
+		for _, target := range names(link, prose(t, page)) {
 			file, _, _ := strings.Cut(target, "#")
 			if file != "" && !released(filepath.Join(filepath.Dir(page), file)) {
 				t.Errorf("%s: %s is not in a release", page, target)
@@ -91,17 +91,6 @@ func pages(t *testing.T) (all []string) {
 		return nil
 	})
 	testenv.OK(t, err)
-	return all
-}
-
-// targets are the targets of a page's links, apart from other sites.
-func targets(t *testing.T, page string) (all []string) {
-	t.Helper()
-	for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {
-		if !strings.Contains(m[1], "://") {
-			all = append(all, m[1])
-		}
-	}
 	return all
 }
 

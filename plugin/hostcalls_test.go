@@ -73,6 +73,7 @@ func TestHostCallsOfARequest(t *testing.T) {
 			"limits": [{"algorithm": "gcra", "limit": 3, "window": "1h"}]}`))
 		open()
 		settle()
-		w.expectCalls("the response of one that settles", func() { x.respond("200") }, map[string]int{header: 1, setHeader: 3})
+		w.expectCalls("the response of one that settles", func() { x.respond("200") },
+			map[string]int{header: 1, setHeader: 3})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
@@ -36,9 +37,9 @@ func TestGateway(t *testing.T) {
 	g := start(t, rendered(t, server.Port))
 	g.AwaitLimit("100")
 	g.ExpectStrict() // by what Envoy Gateway does unless told otherwise
-	if a := g.AwaitRejection(); a.Limit != "100" || a.RetryAfter != "1" {
-		t.Errorf("rejected with limit %q, Retry-After %q; want 100, 1", a.Limit, a.RetryAfter)
-	}
+	rejection := envoytest.AwaitRejection(t, g.URL)
+	testenv.Same(t, "the limit that rejects", rejection.Get("X-RateLimit-Limit"), "100")
+	testenv.Same(t, "its Retry-After", rejection.Get("Retry-After"), "1")
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
 	}

@@ -62,7 +62,7 @@ func TestRelayDecides(t *testing.T) {
 	}
 	g := start(t, resources)
 	g.AwaitLimit("100")
-	g.AwaitRejection()
+	envoytest.AwaitRejection(t, g.URL)
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
 	}

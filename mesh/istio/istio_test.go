@@ -13,6 +13,7 @@ import (
 	"istio.io/istio/pkg/config/schema/collections"
 	"istio.io/istio/pkg/test/env"
 
+	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
@@ -94,7 +95,7 @@ func TestGateway(t *testing.T) {
 	p := m.start("gateway-a")
 	p.AwaitLimit("100")
 	p.ExpectUntouched()
-	p.AwaitRejection()
+	envoytest.AwaitRejection(t, p.URL)
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d counters, want 1", n)
 	}
@@ -108,7 +109,7 @@ func TestSidecar(t *testing.T) {
 	p := m.start("reviews")
 	p.AwaitLimit("100")
 	p.ExpectUntouched()
-	p.AwaitRejection()
+	envoytest.AwaitRejection(t, p.URL)
 	if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 ||
 		!strings.Contains(keys[0], "per-caller|plain-text") {
 		t.Errorf("Redis has %q", keys)
@@ -165,7 +166,7 @@ func TestRedisCluster(t *testing.T) {
 	m := startMesh(t, parse(t, text))
 	p := m.start("gateway-a", "REDIS_PASSWORD="+password)
 	p.AwaitLimit("100")
-	p.AwaitRejection()
+	envoytest.AwaitRejection(t, p.URL)
 }
 
 // TestShared: two gateways and a sidecar admit together what one limit admits.

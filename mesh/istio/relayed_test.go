@@ -60,7 +60,7 @@ func TestRelayDecides(t *testing.T) {
 			p := m.start(c.proxy)
 			p.AwaitLimit("100")
 			p.ExpectUntouched()
-			p.AwaitRejection()
+			envoytest.AwaitRejection(t, p.URL)
 			if keys := server.Client().Keys(t.Context(), "*").Val(); len(keys) != 1 || !strings.Contains(keys[0], c.key) {
 				t.Errorf("Redis has %q, want one counter of %s", keys, c.key)
 			}

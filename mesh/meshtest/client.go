@@ -28,10 +28,9 @@ type Client struct {
 
 // Answer has the parts of a response that matter.
 type Answer struct {
-	Status     int
-	Limit      string // X-RateLimit-Limit
-	RetryAfter string
-	Location   string
+	Status   int
+	Limit    string // X-RateLimit-Limit
+	Location string
 }
 
 // Get sends a request; header has names and values in turn.
@@ -53,9 +52,8 @@ func (c *Client) send(path string, header ...string) (Answer, error) {
 		return Answer{}, err
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
-	return Answer{
-		resp.StatusCode, resp.Header.Get("X-RateLimit-Limit"), resp.Header.Get("Retry-After"), resp.Header.Get("Location"),
-	}, errors.Join(err, resp.Body.Close())
+	answer := Answer{resp.StatusCode, resp.Header.Get("X-RateLimit-Limit"), resp.Header.Get("Location")}
+	return answer, errors.Join(err, resp.Body.Close())
 }
 
 // hostile is a request that may be read in two ways, or is large, and what becomes of it
@@ -117,32 +115,6 @@ func (c *Client) AwaitLimit(capacity string) {
 		}
 		return err
 	})
-}
-
-// AwaitRejection sends requests until one is rejected, and returns its answer. Many are sent at once: one after the
-// other might be no faster than the limit is restored.
-func (c *Client) AwaitRejection() (rejection Answer) {
-	c.T.Helper()
-	testenv.Wait(c.T, Patience, func() error {
-		var requests sync.WaitGroup
-		rejected := make(chan Answer, 32)
-		for range cap(rejected) {
-			requests.Go(func() {
-				if a, err := c.Get(); err == nil && a.Status == http.StatusTooManyRequests {
-					rejected <- a
-				}
-			})
-		}
-		requests.Wait()
-		close(rejected)
-		a, ok := <-rejected
-		if !ok {
-			return errors.New("not rejected")
-		}
-		rejection = a
-		return nil
-	})
-	return rejection
 }
 
 // Load sends requests that cost nothing, two at a time, until the returned

@@ -201,11 +201,11 @@ func draw(random *rand.Rand, name string, small bool) *simRule {
 	n := func(least, most int) int { return least + random.IntN(most-least+1) }
 	var text strings.Builder
 	err := template.Must(template.New(name).Delims("<", ">").Funcs(template.FuncMap{
-		"n":    n,
+		"n":    n, // from least to most
 		"few":  func(least, most int) int { return n(least, n(least, most)) },
 		"coin": func() bool { return random.IntN(2) == 0 },
 		"pick": func(of ...string) string { return pick(random, of...) },
-		"on": func(header string) string {
+		"on": func(header string) string { // the rule applies to requests with the header
 			r.asks = []string{header}
 			return fmt.Sprintf(`"match": {"headers": {%q: {"present": true}}}`, header)
 		},
@@ -215,7 +215,7 @@ func draw(random *rand.Rand, name string, small bool) *simRule {
 			}
 			return pick(random, algorithms...)
 		},
-		"total": func(times, units int) int {
+		"total": func(times, units int) int { // Total has the units so many times
 			if small {
 				units = n(2, 6)
 			}

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -134,8 +133,6 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 func TestIgnoredOverridesAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, termed)
-	var told []string
-	w.stores.overrides.record = &ignoredRecorder{w, &told}
 	for n, step := range []struct {
 		tag    string
 		micros int64
@@ -144,19 +141,10 @@ func TestIgnoredOverridesAreTold(t *testing.T) {
 		w.pass(step.micros)
 		a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte(step.tag)}}
 		w.stores.overrides.learn(&a, &redis.Reply{Ruling: algo.Ruling{Ignored: true}}, w.now.SteadyMicros)
-		if len(told) != step.want {
-			t.Errorf("step %d: told of %q", n, told)
+		if len(w.ignored) != step.want {
+			t.Errorf("step %d: told of %q", n, w.ignored)
 		}
 	}
-}
-
-type ignoredRecorder struct {
-	*world
-	told *[]string
-}
-
-func (r *ignoredRecorder) OverrideIgnored(tag []byte) {
-	*r.told = append(*r.told, fmt.Sprint(string(tag)))
 }
 
 // A block rejects whatever the limits would say, in the rule's mode.

@@ -46,6 +46,7 @@ type world struct {
 	nextID  uint32
 	events  [metric.Events]int64
 	failed  map[redis.Cause]int
+	ignored []string // tags of overrides
 }
 
 // request is one request as Envoy and the client see it.
@@ -244,7 +245,7 @@ func (w *world) Set(key string, value []byte, _ uint32) error {
 
 func (w *world) Count(e metric.Event, n int64)     { w.events[e] += n }
 func (w *world) RequestFailed(cause redis.Cause)   { w.failed[cause]++ }
-func (w *world) OverrideIgnored([]byte)            {}
+func (w *world) OverrideIgnored(tag []byte)        { w.ignored = append(w.ignored, string(tag)) }
 func (w *world) RoundTrip(int64)                   {}
 func (w *world) BreakerChanged(redis.BreakerState) {}
 func (w *world) Concluded(*Question, Verdict)      {}

@@ -74,9 +74,9 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 			t.Parallel()
 			eachWorld(t, func(t *testing.T, w *worker) {
 				password := strings.Repeat("s3cret-", size/7+1)[:size]
-				w.env["REDIS_PASSWORD"] = password
+				w.Env["REDIS_PASSWORD"] = password
 				for n := range 10 {
-					w.env[fmt.Sprintf("VARIABLE_%d", n)] = strings.Repeat("x", n*n*10)
+					w.Env[fmt.Sprintf("VARIABLE_%d", n)] = strings.Repeat("x", n*n*10)
 				}
 				r := w.startRedis()
 				r.Password = password

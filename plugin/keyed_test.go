@@ -31,7 +31,7 @@ func TestKeyedHashWithoutSecret(t *testing.T) {
 			t.Run(where, func(t *testing.T) {
 				eachWorld(t, func(t *testing.T, w *worker) {
 					if secret != "" {
-						w.env[hashVariable] = secret
+						w.Env[hashVariable] = secret
 					}
 					if _, err := w.start(rules); err == nil {
 						t.Error("the configuration is taken")

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
-	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
 // The property of a peer's certificate is part of a key, percent-encoded; without one the rule does not apply.
@@ -15,9 +14,8 @@ func TestPropertyKey(t *testing.T) {
 		"spiffe://cluster/ns/a{}\x00": "rl:{the%20rule|spiffe://cluster/ns/a%7B%7D%00}:fixed_window:1h", "": "",
 	} {
 		eachWorld(t, func(t *testing.T, w *worker) {
-			w.properties = wasmhost.Properties{}
 			if certificate != "" {
-				w.properties["connection.uri_san_peer_certificate"] = []byte(certificate)
+				w.Properties["connection.uri_san_peer_certificate"] = []byte(certificate)
 			}
 			r := w.startRedis()
 			i := w.load(withRedis(`{"name": "the rule", "key": [{"property": ["connection", "uri_san_peer_certificate"]}], ` +

@@ -29,7 +29,7 @@ func TestTiersAreReadAheadOnce(t *testing.T) {
 		{"without", strings.ReplaceAll(rules, `"overrides": true,`, ""), 1}, // the rules' cost
 	} {
 		eachWorld(t, func(t *testing.T, w *worker) {
-			w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
+			w.Attributes = map[string]any{"metadata": map[string]any{"filter_metadata": map[string]any{
 				"jwt": map[string]any{"limit": 7.0, "cost": 3.0, "team": "red", "class": "bulk"},
 			}}}
 			w.startRedis()

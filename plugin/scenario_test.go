@@ -53,20 +53,19 @@ func (v *virtualWorld) Load(t *testing.T, c *scenario.Config) {
 	t.Helper()
 	w := newWorker(t, v.world)
 	*v = virtualWorld{world: v.world, config: c, twinRedis: w.startRedis(), upstream: scenario.Answer{Status: 200}}
-	w.properties = wasmhost.Properties{}
 	if v.config.Has("claims") {
 		claims := scenario.Claims()
-		addProperties(w.properties, "metadata\x00filter_metadata", claims)
-		w.attributes = map[string]any{"metadata": map[string]any{"filter_metadata": claims}}
+		addProperties(w.Properties, "metadata\x00filter_metadata", claims)
+		w.Attributes = map[string]any{"metadata": map[string]any{"filter_metadata": claims}}
 	}
 	if v.config.Has("usage") {
 		typed, untyped := scenario.Usage()
-		w.attributes = map[string]any{
+		w.Attributes = map[string]any{
 			"metadata": map[string]any{"typed_filter_metadata": typed, "filter_metadata": untyped},
 		}
 	}
 	if v.config.Has("secret") {
-		w.env["SLUICE_HASH_SECRET"] = "0123456789abcdef\r\n"
+		w.Env["SLUICE_HASH_SECRET"] = "0123456789abcdef\r\n"
 	}
 	v.instance = w.load(c.JSON())
 	v.ticked = v.settle

@@ -30,7 +30,7 @@ func TestWorkersAtOnce(t *testing.T) {
 		other := w.sibling()
 		second := other.load(config)
 		rounds := 0
-		w.before = func(call string) {
+		w.Before = func(call string) {
 			if call == "proxy_set_shared_data" && rounds < 2 {
 				rounds++
 				w.expect("in between", second.get("/", client("x")...).end(),

@@ -40,14 +40,12 @@ func wasm(w *worker, options *wasmhost.Options) { options.Wasm = testenv.Wasm(w.
 // worker is one worker of an Envoy. What is around the plugin is set before the
 // first configuration is loaded.
 type worker struct {
-	clock      *clock
-	clusters   map[string]wasmhost.Cluster // by what names them, see connect
-	env        map[string]string
-	properties wasmhost.Properties // of every request
-	attributes map[string]any      // what expressions read
-	before     func(call string)   // if not nil, runs before each host call
-	envoy      *wasmhost.Envoy     // what workers share
-	chance     rand.Source         // of the plugin as Go
+	wasmhost.Options // but for the next two
+
+	clusters map[string]wasmhost.Cluster // by what names them, see connect
+	envoy    *wasmhost.Envoy             // what workers share
+	clock    *clock
+	chance   rand.Source // of the plugin as Go
 	// answersTrial makes a Redis in memory answer what the plugin asks by itself.
 	answersTrial bool
 
@@ -59,10 +57,13 @@ type worker struct {
 }
 
 func newWorker(t *testing.T, world world) *worker {
+	c := &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	return &worker{
-		clock:    &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+		Options: wasmhost.Options{
+			VMID: "sluice", Env: map[string]string{}, Properties: wasmhost.Properties{}, Now: c.read,
+		},
+		clock:    c,
 		clusters: map[string]wasmhost.Cluster{},
-		env:      map[string]string{},
 		envoy:    wasmhost.NewEnvoy(),
 		chance:   rand.NewPCG(rand.Uint64(), 0),
 		t:        t,
@@ -127,40 +128,23 @@ func replyToTrial(c *wasmhost.Conn) {
 	}
 }
 
+// start gives a configuration to a VM, or its native twin. What Envoy would not put up with
+// fails the test, and so does a call on a context that is not there.
 func (w *worker) start(config string) (*wasmhost.Plugin, error) {
 	w.t.Helper()
 	if w.host == nil {
-		w.host = w.newHost()
+		options := w.Options
+		options.Clusters, options.Envoy = w.clusters, w.envoy
+		w.world(w, &options)
+		h := wasmhost.Start(w.t, options)
+		w.t.Cleanup(func() {
+			if h.Strays > 0 {
+				w.t.Errorf("%d host calls for contexts that are gone", h.Strays)
+			}
+		})
+		w.host = h
 	}
 	return w.host.StartPlugin(config)
-}
-
-// newHost is a VM, or its native twin. What Envoy would not put up with fails the
-// test, and so does a call on a context that is not there.
-func (w *worker) newHost() *wasmhost.Host {
-	w.t.Helper()
-	options := wasmhost.Options{
-		VMID:       "sluice",
-		Env:        w.env,
-		Envoy:      w.envoy,
-		Clusters:   w.clusters,
-		Now:        w.clock.read,
-		Properties: w.properties,
-		Attributes: w.attributes,
-		Before: func(call string) {
-			if w.before != nil {
-				w.before(call)
-			}
-		},
-	}
-	w.world(w, &options)
-	h := wasmhost.Start(w.t, options)
-	w.t.Cleanup(func() {
-		if h.Strays > 0 {
-			w.t.Errorf("%d host calls for contexts that are gone", h.Strays)
-		}
-	})
-	return h
 }
 
 // expect compares what became of a request with what was wanted, as scenarios write it.

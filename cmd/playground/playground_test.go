@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -73,47 +77,53 @@ func TestPage(t *testing.T) {
 			t.Parallel()
 			b := open(t)
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				input := strings.TrimSpace(d.Input)
-				words := strings.Fields(input)
+				text := strings.TrimSpace(d.Input)
+				words := strings.Fields(text)
 				switch d.Cmd {
 				case "eval":
-					return string(b.eval(input)) + "\n"
+					return string(b.eval(text)) + "\n"
 				case "await":
-					b.await(input)
+					b.await(text)
 				case "focus":
-					focused := fmt.Sprintf("Boolean(document.activeElement && document.activeElement.matches(%q))", input)
+					focused := fmt.Sprintf("Boolean(document.activeElement && document.activeElement.matches(%q))", text)
 					for n := 0; string(b.eval(focused)) != "true"; n++ {
 						if n == 80 {
-							d.Fatalf(t, "the Tab key does not lead to %s", input)
+							d.Fatalf(t, "the Tab key does not lead to %s", text)
 						}
-						b.press("Tab")
+						b.do(chromedp.KeyEvent(kb.Tab))
 					}
 				case "press":
-					b.press(words...)
+					for _, word := range words {
+						if keys[word] == "" {
+							d.Fatalf(t, "no key %s", word)
+						}
+						b.do(chromedp.KeyEvent(keys[word]))
+					}
 				case "pointer":
 					var box struct{ X, Y, Width, Height float64 }
 					bounds := fmt.Sprintf("document.querySelector(%q).getBoundingClientRect().toJSON()", words[0])
 					testenv.OK(t, json.Unmarshal(b.eval(bounds), &box))
-					for i, kind := range []string{"mousePressed", "mouseMoved", "mouseReleased"} {
+					for i, kind := range []input.DispatchMouseEventType{
+						chromedp.MousePressed, chromedp.MouseMoved, chromedp.MouseReleased,
+					} {
 						var x, y float64
 						if _, err := fmt.Sscanf(words[min(i+1, 2)], "%g,%g", &x, &y); err != nil {
 							d.Fatalf(t, "%v", err)
 						}
-						b.call("Input.dispatchMouseEvent", map[string]any{
-							"type": kind, "x": box.X + x*box.Width, "y": box.Y + y*box.Height, "button": "left",
-							"buttons": 1, "clickCount": 1,
-						})
+						b.do(chromedp.MouseEvent(kind, box.X+x*box.Width, box.Y+y*box.Height, chromedp.ButtonLeft,
+							chromedp.ClickCount(1)))
 					}
 				case "scheme":
-					media := []map[string]string{{"name": "prefers-color-scheme", "value": input}}
-					b.call("Emulation.setEmulatedMedia", map[string]any{"features": media})
+					media := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: text}}
+					_, err := chromedp.Call(b, emulation.SetEmulatedMedia,
+						emulation.SetEmulatedMediaParams{Features: media})
+					testenv.OK(t, err)
 				case "narrow":
-					var width, height int
-					if _, err := fmt.Sscan(input, &width, &height); err != nil {
+					var width, height int64
+					if _, err := fmt.Sscan(text, &width, &height); err != nil {
 						d.Fatalf(t, "%v", err)
 					}
-					b.call("Emulation.setDeviceMetricsOverride",
-						map[string]any{"width": width, "height": height, "deviceScaleFactor": 2, "mobile": true})
+					b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(2), chromedp.EmulateMobile))
 				default:
 					d.Fatalf(t, "no command %s", d.Cmd)
 				}

@@ -78,13 +78,10 @@ func TestSharpenedBucketsNeverOverAdmit(t *testing.T) {
 		random := rand.New(rand.NewPCG(4, round))
 		limit := algo.Limit{Algorithm: algo.GCRA, Units: 1000, WindowMicros: second, Burst: 1 + random.Int64N(5000)}
 		m := newMesh(t, 4, limit, 0, 200*millisecond)
-		level, last := 0.0, m.now
+		g := gauge{limit: &limit, last: m.now}
 		for begin := m.now; m.now < begin+20*second; {
 			if m.workers[random.IntN(4)].request() {
-				level = max(0, level-float64(m.now-last)/1000) + 1
-				if last = m.now; level > float64(limit.Burst)+0.001 {
-					t.Fatalf("round %d: the bucket holds %v of %d", round, level, limit.Burst)
-				}
+				g.admit(t, m.now)
 			}
 			switch m.now / (300 * millisecond) % 5 { // pauses, trickles and floods
 			case 0:
@@ -109,13 +106,10 @@ func TestManyHolders(t *testing.T) {
 			Burst: 2000 + random.Int64N(20_000),
 		}
 		m := newMesh(t, 100, limit, 0, 200*millisecond)
-		level, last := 0.0, m.now
+		g := gauge{limit: &limit, last: m.now}
 		one := func(w *worker) {
 			if w.request() {
-				level = max(0, level-float64(m.now-last)/1000) + 1
-				if last = m.now; level > float64(limit.Burst)+0.001 {
-					t.Fatalf("round %d: the bucket holds %v of %d", round, level, limit.Burst)
-				}
+				g.admit(t, m.now)
 			}
 		}
 		for range 1 + random.IntN(4) {

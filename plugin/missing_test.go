@@ -71,7 +71,7 @@ func TestNoticesOfWorkers(t *testing.T) {
 			for range 150 {
 				i.get("/", "x-key", "k").End()
 			}
-			return strings.Join(w.allLogs(), "\n")
+			return strings.Join(w.logs(), "\n")
 		}
 		first, second := said(w), said(w.sibling())
 		for _, text := range []string{

@@ -109,13 +109,13 @@ func TestVersionIsTold(t *testing.T) {
 		if _, err := w.start(`{"rules": []}`); err == nil {
 			t.Error("a configuration without rules was loaded")
 		}
-		lines := w.allLogs()
-		testenv.Same(t, "the first line", lines[0], "info sluice: version dev")
+		testenv.Same(t, "the first line", w.host.Logs[0].Text, "sluice: version dev")
 		i := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
 		other := w.sibling()
 		other.load(`{"rules": [` + perClient("a", 1) + `]}`)
-		testenv.Same(t, "that it is told twice",
-			strings.Contains(strings.Join(append(w.allLogs()[1:], other.allLogs()...), "\n"), "version"), false)
+		for _, line := range append(w.host.Logs[1:], other.host.Logs...) {
+			testenv.Same(t, "that the version is told once more", strings.Contains(line.Text, "version"), false)
+		}
 		i.flush()
 		value, _ := w.envoy.Metric("sluice." + buildInfo)
 		testenv.Same(t, "the metric", value, 1)

@@ -153,19 +153,16 @@ func (w *worker) expect(what, got, want string) {
 	testenv.Same(w.t, what, got, want)
 }
 
-// logs is every line that was logged, with its level: "warn sluice: ...".
-func (w *worker) logs() (lines []string) {
-	return slices.DeleteFunc(w.allLogs(), func(line string) bool { return line == aboutVersion })
-}
-
 // aboutVersion is the first line of an Envoy's log.
 const aboutVersion = "info sluice: version dev"
 
-// allLogs has the version, too, which every Envoy logs.
-func (w *worker) allLogs() (lines []string) {
+// logs is every line that was logged, with its level: "warn sluice: ...", but for aboutVersion.
+func (w *worker) logs() (lines []string) {
 	levels := [...]string{"trace", "debug", "info", "warn", "error", "critical"}
 	for _, line := range w.host.Logs {
-		lines = append(lines, levels[line.Level]+" "+line.Text)
+		if text := levels[line.Level] + " " + line.Text; text != aboutVersion {
+			lines = append(lines, text)
+		}
 	}
 	return lines
 }

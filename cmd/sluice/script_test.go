@@ -60,7 +60,46 @@ func TestScripts(t *testing.T) {
 				runIn(ts, console.Done, args, &out, ts.Stderr())
 				fmt.Fprint(ts.Stdout(), steady(out.String(), aTime))
 			},
-			"says": says, "redis": startRedis, "redis-cluster": startCluster, "redis-cli": askRedis,
+			"says": func(ts *testscript.TestScript, neg bool, args []string) {
+				printed := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+				for _, text := range args {
+					if strings.Contains(printed, text) == neg {
+						ts.Fatalf("%q is there: %t", text, neg)
+					}
+				}
+			},
+			"redis": func(ts *testscript.TestScript, _ bool, args []string) {
+				w := ts.Value("world").(*world)
+				server := redistest.Start(w.t, args...)
+				w.client = server.Client()
+				host, port, _ := strings.Cut(server.Addr, ":")
+				ts.Setenv("HOST", host)
+				ts.Setenv("PORT", port)
+				ts.Setenv("REDIS", server.Addr)
+				ts.Setenv("SLUICE_REDIS", server.Addr)
+			},
+			"redis-cluster": func(ts *testscript.TestScript, _ bool, _ []string) {
+				w := ts.Value("world").(*world)
+				cluster := redistest.StartCluster(w.t, 3)
+				w.client = cluster.Client()
+				ts.Setenv("NODE", cluster.Addrs()[0])
+				ts.Setenv("SLUICE_REDIS", strings.Join(cluster.Addrs(), ","))
+			},
+			"redis-cli": func(ts *testscript.TestScript, _ bool, args []string) {
+				words := make([]any, len(args))
+				for i, arg := range args {
+					words[i] = arg
+				}
+				reply, err := ts.Value("world").(*world).client.Do(context.Background(), words...).Result()
+				ts.Check(err)
+				list, ok := reply.([]any)
+				if !ok {
+					list = []any{reply}
+				}
+				for _, element := range list {
+					fmt.Fprintln(ts.Stdout(), element)
+				}
+			},
 			"charge": func(ts *testscript.TestScript, _ bool, args []string) {
 				w := ts.Value("world").(*world)
 				charge(w.t, w.client, ts.ReadFile(args[0]), args[1], args[2], args[3:])
@@ -117,51 +156,6 @@ func runIn(ts *testscript.TestScript, want int, args []string, out, errors io.Wr
 	}
 	if code := run(c, args); code != want {
 		ts.Fatalf("exit code %d, want %d", code, want)
-	}
-}
-
-func says(ts *testscript.TestScript, neg bool, args []string) {
-	printed := ts.ReadFile("stdout") + ts.ReadFile("stderr")
-	for _, text := range args {
-		if strings.Contains(printed, text) == neg {
-			ts.Fatalf("%q is there: %t", text, neg)
-		}
-	}
-}
-
-func startRedis(ts *testscript.TestScript, _ bool, args []string) {
-	w := ts.Value("world").(*world)
-	server := redistest.Start(w.t, args...)
-	w.client = server.Client()
-	host, port, _ := strings.Cut(server.Addr, ":")
-	ts.Setenv("HOST", host)
-	ts.Setenv("PORT", port)
-	ts.Setenv("REDIS", server.Addr)
-	ts.Setenv("SLUICE_REDIS", server.Addr)
-}
-
-func startCluster(ts *testscript.TestScript, _ bool, _ []string) {
-	w := ts.Value("world").(*world)
-	cluster := redistest.StartCluster(w.t, 3)
-	w.client = cluster.Client()
-	ts.Setenv("NODE", cluster.Addrs()[0])
-	ts.Setenv("SLUICE_REDIS", strings.Join(cluster.Addrs(), ","))
-}
-
-// askRedis prints a reply, each element of a list on a line of its own.
-func askRedis(ts *testscript.TestScript, _ bool, args []string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := ts.Value("world").(*world).client.Do(context.Background(), words...).Result()
-	ts.Check(err)
-	list, ok := reply.([]any)
-	if !ok {
-		list = []any{reply}
-	}
-	for _, element := range list {
-		fmt.Fprintln(ts.Stdout(), element)
 	}
 }
 

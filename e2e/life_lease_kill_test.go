@@ -24,8 +24,8 @@ func unitsComeBack(name, lease string, limit, want int) plain {
 			admitted := 0
 			for n := range 6 {
 				admitted += burst(t, limit/8, 8, []string{s.URL})[http.StatusOK]
-				// A batch that is on its way to the worker is lost with the connection. Replies come in order:
-				// when the workers have these, they have all before.
+				// A batch that is on its way is lost with the connection. Replies come in order: when the workers
+				// have these, they have all before. They give nothing back before the ttl is over, a second.
 				burst(t, 64, 16, []string{s.URL + "/fence"})
 				testenv.OK(t, s.client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
 				testenv.Wait(t, patience, func() error {

@@ -41,8 +41,8 @@ var plainTests = []plain{
 
 	clientsWaitForRedis, contractOfClientsWhoLeave, contractThatChangesTwice,
 	passwordFromEnvironment, repliesCutAtEachByte, settlementsWithoutRedis, slotsWhileRedisIsAway, turnItOff,
-	unitsComeBack("of a size", `{"units": 100, "ttl": "200ms"}`, 1000, 990),
-	unitsComeBack("sharpened", `{"ttl": "200ms"}`, 3000, 2970), wrongPassword,
+	unitsComeBack("of a size", `{"units": 100, "ttl": "1s"}`, 1000, 990),
+	unitsComeBack("sharpened", `{"ttl": "1s"}`, 3000, 2970), wrongPassword,
 
 	cookbookBytesOut, cookbookClaim, cookbookEconomyCluster, cookbookFailedLogins, cookbookFailures,
 	cookbookLoginsBackstop, cookbookMCP, cookbookMCPEvasions, cookbookMCPEvasionsOfSettled, cookbookMCPSettled,

@@ -170,11 +170,11 @@ var simRules = []simRule{
 		` + atOnce + `, "name": "berths of user", ` + perUser + `}]`},
 	{Name: "fleet", counted: true, shared: true, Text: `"limits": [
 		{"name": "pool", "algorithm": "gcra", "limit": <rate (n 20 419)>, "window": "1s", "burst": <total 2 (n 4 63)>},
-		{"name": "share", "algorithm": "token_bucket", "limit": <n 1 70>, "window": "1s", "burst": <n 1 16>, ` + perUser + `,
-			"guarantee": true}]`},
+		{"name": "share", "algorithm": "token_bucket", "limit": <n 20 200>, "window": "1s", "burst": <n 10 60>,
+			` + perUser + `, "guarantee": true}]`},
 	{Name: "tenants", counted: true, Text: user + `, "limits": [
 		{"name": "tenants' pool", "algorithm": "gcra", "limit": <total 1 (n 12 40)>, "window": "1d"},
-		{"name": "plan's share", "algorithm": "token_bucket", "limit": <total 3 (n 1 4)>, "window": "1d",
+		{"name": "plan's share", "algorithm": "token_bucket", "limit": <total 3 (n 2 4)>, "window": "1d",
 			"per": [{"header": "x-plan"}], "guarantee": true}]`}, // three plans have a share
 
 	// Rules of which each user has a tier for ever, see simulation.contract.
@@ -328,8 +328,8 @@ func newSimConfig(random *rand.Rand, seed uint64) (*simConfig, kind) {
 	return c, k
 }
 
-// crowdedRules are those that a crowd can exceed.
-var crowdedRules = []string{"quota", "claims", "figures", "classes", "fleet", "tenants"}
+// crowdedRules are those that a crowd can exceed, as often as chance makes it one of them.
+var crowdedRules = []string{"quota", "claims", "figures", "classes", "fleet", "fleet", "fleet", "tenants", "tenants"}
 
 var configText = template.Must(template.New("configuration").Parse(`{"headers": ["x-ratelimit", "draft"],
 {{if .Redis}}"redis": {"cluster": "redis", "timeout": "{{.Timeout}}"

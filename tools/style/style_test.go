@@ -56,12 +56,13 @@ func TestLinesOfCode(t *testing.T) {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		tests        bool
+		budget       budget
 		lines, files int
-	}{{false, 2, 1}, {true, 3, 1}} {
+	}{{budget{}, 2, 1}, {budget{tests: true}, 8, 1}, {budget{tests: true, helpers: true}, 3, 1}} {
 		dir := t.TempDir()
+		const functions = "func TestA() {\n}\n\n// help helps.\nfunc help() {\n\n\tx++\n}\n"
 		for name, source := range map[string]string{
-			"a.go": "package a\n", "a_test.go": "package a\nvar x int\n", "b/b.go": "package b\n",
+			"a.go": "package a\n", "a_test.go": "package a\nvar x int\n" + functions, "b/b.go": "package b\n",
 			"b/b_test.go": "package b\n", ".hidden/c.go": "package c\n", "d.txt": "text\n",
 		} {
 			path := filepath.Join(dir, filepath.FromSlash(name))
@@ -72,9 +73,9 @@ func TestSize(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		lines, files, err := size(dir, test.tests)
+		lines, files, err := test.budget.size(dir)
 		if err != nil || lines != test.lines || files != test.files {
-			t.Errorf("tests %v: %d lines, %d files, %v; want %d, %d", test.tests, lines, files, err, test.lines, test.files)
+			t.Errorf("%+v: %d lines, %d files, %v; want %d, %d", test.budget, lines, files, err, test.lines, test.files)
 		}
 	}
 }

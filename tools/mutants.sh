@@ -79,7 +79,7 @@ mutant fails-open plugin/decide/verdict.go \
 mutant timer-one-tick-late plugin/redis/timeout.go \
 	'k.keptMicros >= l.options.TimeoutMicros {' 'k.keptMicros >= l.options.TimeoutMicros+l.pipe.listening.periodMicros {'
 mutant kept-back-for-long plugin/decide/crowd.go \
-	's.first.kept.atMicros >= c.timeoutMicros' 's.first.kept.atMicros >= 2*c.timeoutMicros'
+	'f.first.kept.atMicros >= c.timeoutMicros' 's.first.kept.atMicros >= 2*c.timeoutMicros'
 mutant kept-back-and-forgotten plugin/redis/conn.go \
 	', keptMicros: r.keptMicros,' ','
 mutant dropped-settlement plugin/redis/conn.go \

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -111,10 +109,9 @@ func (p *pair) Count(metric.Event, int64) {}
 
 // Send has both run the commands, and compares. The Conn gets the replies later.
 func (p *pair) Send(commands []byte) error {
-	decoder := redisresp.NewDecoder(redisresp.Limits{})
-	for len(commands) > 0 {
-		command, n, _ := decoder.Decode(commands)
-		words, at, before := Words(nil, command), time.Now().UnixMicro(), maps.Clone(p.twin.values)
+	sent, err := Commands[[]byte](commands)
+	for _, words := range sent {
+		at, before := time.Now().UnixMicro(), maps.Clone(p.twin.values)
 		got := p.twin.Do(nil, words, at)
 		want := p.real(slices.Clone(words), at, got[0] == '-')
 		if !bytes.Equal(got, want) && p.expired(before, words, at) {
@@ -127,9 +124,8 @@ func (p *pair) Send(commands []byte) error {
 			p.events["error"]++
 		}
 		p.replies = append(p.replies, got...)
-		commands = commands[n:]
 	}
-	return nil
+	return err
 }
 
 // expired puts the twin back before a command, without those of its keys that have expired in Redis
@@ -275,12 +271,35 @@ func TestAsRedis(t *testing.T) {
 		case n == 0:
 			client.ScriptFlush(t.Context())
 			p.twin.FlushScripts()
-		case n < 8:
-			p.operate(client, random)
+		case n < 8: // an operator changes an identity
+			key := fmt.Sprintf("rl:{%s|%d}:override", []string{"terms", "tiers"}[random.IntN(2)], random.IntN(5))
+			if text := operated[random.IntN(len(operated))]; text != "" {
+				client.Set(t.Context(), key, text, 0)
+				p.twin.Set(key, text, 0, 0)
+			} else {
+				client.Del(t.Context(), key)
+				p.twin.Delete(key)
+			}
 		case n < 40 && len(p.made) > 0:
 			p.giveBack(random)
-		default:
-			p.ask(p.scripts[i], random)
+		default: // a check of a random cost, with strikes that the worker remembers
+			tag := fmt.Appendf(nil, "%s|%d", strings.ReplaceAll(p.set.Rule.Name, "%", "%25"), random.IntN(5))
+			check := redis.Check{Script: p.scripts[i], Cost: random.Int64N(4), Demand: rule.Demand{Limits: p.set, Tag: tag}}
+			for i := range p.set.Limits { // those with "per" have values
+				if p.set.IsPer(i) {
+					check.Values = append(check.Values, 1, byte('a'+random.IntN(3)))
+				}
+			}
+			if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
+				check.Strikes = []algo.Strikes{{AgeMicros: random.Int64N(1e5), Count: 1 + random.Int64N(3)}}
+				check.Deferred = random.IntN(2) == 0
+			}
+			p.asked, p.sizes = redis.Charge{Script: check.Script, Demand: check.Demand, Cost: check.Cost}, nil
+			if p.conn.Begin(p.now) != redis.NoCause {
+				t.Fatal("no connection")
+			}
+			p.asked.Nonce = p.conn.Add(p, 0, check)
+			p.conn.Flush(p.now)
 		}
 		p.receive()
 		p.conn.Tick(p.now)
@@ -295,30 +314,6 @@ func TestAsRedis(t *testing.T) {
 			t.Errorf("never: %s; seen %v", want, p.events)
 		}
 	}
-}
-
-// ask checks a random cost, with strikes that the worker remembers.
-func (p *pair) ask(script *redis.Script, random *rand.Rand) {
-	escaped := strings.ReplaceAll(p.set.Rule.Name, "%", "%25")
-	tag := fmt.Appendf(nil, "%s|%d", escaped, random.IntN(5))
-	check := redis.Check{Script: script, Cost: random.Int64N(4)}
-	check.Demand = rule.Demand{Limits: p.set, Tag: tag}
-	for i := range p.set.Limits { // those with "per" have values
-		if p.set.IsPer(i) {
-			check.Values = append(check.Values, 1, byte('a'+random.IntN(3)))
-		}
-	}
-	p.asked = redis.Charge{Script: script, Demand: check.Demand, Cost: check.Cost}
-	p.sizes = nil
-	if p.set.Rule.Terms.Penalty != nil && random.IntN(4) == 0 {
-		check.Strikes = []algo.Strikes{{AgeMicros: random.Int64N(1e5), Count: 1 + random.Int64N(3)}}
-		check.Deferred = random.IntN(2) == 0
-	}
-	if p.conn.Begin(p.now) != redis.NoCause {
-		p.t.Fatal("no connection")
-	}
-	p.asked.Nonce = p.conn.Add(p, 0, check)
-	p.conn.Flush(p.now)
 }
 
 // giveBack changes, renews or gives back something that was charged.
@@ -360,18 +355,4 @@ var operated = []string{
 	"", "free", "block", "x2", "x0.5", "x1.125", "x1000.5", "X2", "x2 ", "tier:pro", "tier:none", "tier:gold",
 	"limits:tiers=2", "limits:tiers=9/3", "limits:terms-1h-gcra=2/9,terms-1h-fixed_window=7", "limits:nobody=1",
 	strings.Repeat("a", algo.MaxOverrideBytes), strings.Repeat("a", algo.MaxOverrideBytes+1),
-}
-
-// operate plays an operator who changes an identity.
-func (p *pair) operate(client *goredis.Client, random *rand.Rand) {
-	key := fmt.Sprintf("rl:{%s|%d}:override", []string{"terms", "tiers"}[random.IntN(2)], random.IntN(5))
-	text := operated[random.IntN(len(operated))]
-	if text == "" {
-		client.Del(p.t.Context(), key)
-		p.twin.Delete(key)
-		return
-	}
-	client.Set(p.t.Context(), key, text, 0)
-	p.twin.Set(key, text, 0, 0)
-	p.events["set"]++
 }

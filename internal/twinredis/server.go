@@ -8,6 +8,7 @@
 package twinredis
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -119,6 +120,25 @@ func (s *Server) Receive(dst, commands []byte, nowMicros int64) []byte {
 		dst = s.Do(dst, s.words, at)
 	}
 	return dst
+}
+
+// Commands reads whole commands: arrays of bulk strings, nothing else. Their words are copies.
+func Commands[Word string | []byte](sent []byte) (commands [][]Word, err error) {
+	for decoder := redisresp.NewDecoder(redisresp.Limits{}); len(sent) > 0; {
+		command, n, outcome := decoder.Decode(sent)
+		if outcome != redisresp.Complete || command.Kind != redisresp.Array {
+			return nil, fmt.Errorf("no whole command in front of %q", sent)
+		}
+		var words []Word
+		for it := command.Iter(); it.Next(); {
+			if it.Reply().Kind != redisresp.Bulk {
+				return nil, fmt.Errorf("not of bulk strings: %q", sent[:n])
+			}
+			words = append(words, Word(string(it.Reply().Bytes)))
+		}
+		commands, sent = append(commands, words), sent[n:]
+	}
+	return commands, nil
 }
 
 // Words appends the words of a command.

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -149,24 +151,20 @@ func BenchmarkEncodeCheck(b *testing.B) {
 	b.SetBytes(int64(len(out)))
 }
 
-// One check, sent and decided, with nothing else in the pipe.
-func BenchmarkRoundTrip(b *testing.B) { benchmarkRoundTrip(b, 1) }
-
-// One of 100 checks that are in the pipe at a time, with replies in one message.
-func BenchmarkRoundTripPipelined(b *testing.B) { benchmarkRoundTrip(b, 100) }
-
-func benchmarkRoundTrip(b *testing.B, inFlight int) {
-	s, c, w := newScript(b, "plain"), New(&nullHost{}, &nullHost{}, newRig(b, "").conn.options), &nullWaiter{}
-	tag := []byte("per-user|0123456789abcdef0123456789abcdef")
-	var replies []byte
-	for range inFlight {
-		replies = append(replies, decision(1_790_000_000_000_000, true)...)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		w.check(c, s, tag, 1)
-		if c.InFlight() == int64(inFlight) {
-			c.Received(replies, 1)
-		}
+// One check, sent and decided, of so many that are in the pipe at a time, with replies in one message.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, inFlight := range []int{1, 100} {
+		b.Run(fmt.Sprint(inFlight), func(b *testing.B) {
+			s, c, w := newScript(b, "plain"), New(&nullHost{}, &nullHost{}, newRig(b, "").conn.options), &nullWaiter{}
+			tag := []byte("per-user|0123456789abcdef0123456789abcdef")
+			replies := bytes.Repeat([]byte(decision(1_790_000_000_000_000, true)), inFlight)
+			b.ReportAllocs()
+			for b.Loop() {
+				w.check(c, s, tag, 1)
+				if c.InFlight() == int64(inFlight) {
+					c.Received(replies, 1)
+				}
+			}
+		})
 	}
 }

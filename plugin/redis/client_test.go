@@ -50,8 +50,8 @@ func (r *rig) ask(words ...string) *client {
 		case "+kept":
 			w.kept = r.micros(value)
 		case "+strikes":
-			age, count := r.pair(value)
-			strikes = []algo.Strikes{{AgeMicros: age, Count: count}}
+			age, count, _ := strings.Cut(value, ":")
+			strikes = []algo.Strikes{{AgeMicros: r.number(age), Count: r.number(count)}}
 		default:
 			w.tags = append(w.tags, word)
 		}

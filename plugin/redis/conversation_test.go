@@ -183,13 +183,6 @@ func (r *rig) micros(s string) int64 {
 	return d.Microseconds()
 }
 
-// pair reads two numbers, such as a nonce and its slots: "7:2".
-func (r *rig) pair(s string) (first, second int64) {
-	_, err := fmt.Sscanf(s, "%d:%d", &first, &second)
-	testenv.OK(r.t, err)
-	return first, second
-}
-
 // do does what a line says, and holds the invariants.
 func (r *rig) do(line string) {
 	times, steps, several := strings.Cut(line, " * ")
@@ -210,10 +203,8 @@ func (r *rig) step(step string) {
 	switch name {
 	case "ask":
 		r.ask(words...)
-	case "allow", "reject":
-		r.say(r.text(&r.peer, step))
-	case "say":
-		r.say(r.text(&r.peer, rest))
+	case "allow", "reject", "say":
+		r.say(r.text(&r.peer, strings.TrimPrefix(step, "say ")))
 	case "serve":
 		for len(r.commands) > 0 { // which each reply may change
 			r.say(r.good(r.commands[0]))
@@ -222,7 +213,7 @@ func (r *rig) step(step string) {
 			r.step("beside good")
 		}
 	case "wire":
-		r.answer(&r.peer, r.text(&r.peer, strings.TrimPrefix(rest, "say ")))
+		r.answer(&r.peer, r.text(&r.peer, rest))
 	case "deliver":
 		r.deliver(int(r.number(rest)))
 	case "hear":
@@ -243,8 +234,8 @@ func (r *rig) step(step string) {
 	case "release", "renew":
 		var slots []Slots
 		for _, word := range words[1:] {
-			nonce, count := r.pair(word)
-			slots = append(slots, Slots{nonce, count})
+			nonce, count, _ := strings.Cut(word, ":")
+			slots = append(slots, Slots{r.number(nonce), r.number(count)})
 		}
 		if name == "release" {
 			r.conn.Release(r.script, []byte(words[0]), slots[0], r.now)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/must"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 const ms = 1000 // microseconds
@@ -189,7 +189,8 @@ func (r *rig) Send(commands []byte) error {
 		_, err := r.redis.Write(commands)
 		return err
 	}
-	sent := parseCommands(r.t, commands)
+	sent, err := twinredis.Commands[string](commands)
+	testenv.OK(r.t, err)
 	if r.talks {
 		r.tell("%s", r.describe(sent))
 	}
@@ -277,32 +278,12 @@ func (r *rig) tell(format string, args ...any) {
 
 func inMicros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// parseCommands reads whole commands: arrays of bulk strings, nothing else.
-func parseCommands(t testing.TB, b []byte) (commands [][]string) {
-	t.Helper()
-	for d := redisresp.NewDecoder(redisresp.Limits{}); len(b) > 0; {
-		reply, n, outcome := d.Decode(b)
-		if outcome != redisresp.Complete || reply.Kind != redisresp.Array {
-			t.Fatalf("no whole command in front of %q", b)
-		}
-		var command []string
-		for it := reply.Iter(); it.Next(); {
-			testenv.Same(t, "the kind of a command's element", it.Reply().Kind, redisresp.Bulk)
-			command = append(command, string(it.Reply().Bytes))
-		}
-		commands, b = append(commands, command), b[n:]
-	}
-	return commands
-}
-
 // answer puts a reply to a peer's oldest command on the wire.
-func (r *rig) answer(p *peer, reply string) []string {
+func (r *rig) answer(p *peer, reply string) {
 	if len(p.commands) == 0 {
 		r.t.Fatalf("no command waits for the reply %q", reply)
 	}
-	command := p.commands[0]
 	p.commands, p.wire = p.commands[1:], append(p.wire, reply)
-	return command
 }
 
 // deliver brings the Conn n bytes of what is on the wire.
@@ -320,11 +301,10 @@ func (r *rig) deliver(n int) {
 	}
 }
 
-// say has Redis reply to its oldest command, which it returns.
-func (r *rig) say(reply string) []string {
-	command := r.answer(&r.peer, reply)
+// say has Redis reply to its oldest command.
+func (r *rig) say(reply string) {
+	r.answer(&r.peer, reply)
 	r.deliver(math.MaxInt)
-	return command
 }
 
 // close is Redis, or what is on the way to it, ending the stream.

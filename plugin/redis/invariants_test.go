@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/metric"
 )
 
@@ -15,7 +16,9 @@ func (r *rig) check() {
 	testenv.Same(r.t, "the breaker, as it was told", r.state, c.State())
 	kept := 0
 	if s.unproven {
-		kept = len(parseCommands(r.t, p.out))
+		commands, err := twinredis.Commands[string](p.out)
+		testenv.OK(r.t, err)
+		kept = len(commands)
 	} else {
 		testenv.Same(r.t, "bytes to send", len(p.out), 0)
 	}

@@ -80,7 +80,8 @@ func TestManyReleases(t *testing.T) {
 		testenv.Same(t, "commands that were sent at once", len(r.commands), commands)
 		given := map[string]bool{}
 		for len(r.commands) > 0 {
-			c := r.say(":0\r\n")
+			c := r.commands[0]
+			r.say(":0\r\n")
 			for i := 4; i < len(c); i += 2 {
 				given[c[3]+" "+c[i]] = true
 			}

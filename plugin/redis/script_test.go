@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
@@ -61,7 +62,8 @@ func TestCommands(t *testing.T) {
 					head = []string{"EVAL", script.Source}
 				}
 				want := slices.Concat(head, []string{strconv.Itoa(len(tc.keys))}, tc.keys, args)
-				got := parseCommands(t, k.appendTo(nil))
+				got, err := twinredis.Commands[string](k.appendTo(nil))
+				testenv.OK(t, err)
 				if len(got) != 1 || !slices.Equal(got[0], want) {
 					t.Errorf("%s, by source %v:\ngot  %q\nwant %q", tc.name, bySource, got, want)
 				}
@@ -120,8 +122,9 @@ func TestPackedCommands(t *testing.T) {
 	} {
 		k := command{kind: tc.kind, Demand: rule.Demand{Costs: tc.costs}, change: append(slices.Clone(tc.costs), 99)}
 		k.script, k.Tag, k.Sizes = s, []byte("r|a"), tc.sizes
-		got := parseCommands(t, k.appendTo(nil))[0]
-		if got = got[5:]; !slices.Equal(got, tc.want) {
+		commands, err := twinredis.Commands[string](k.appendTo(nil))
+		testenv.OK(t, err)
+		if got := commands[0][5:]; !slices.Equal(got, tc.want) {
 			t.Errorf("%s: the arguments are %q, want %q", tc.name, got, tc.want)
 		}
 	}

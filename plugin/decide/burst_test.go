@@ -25,13 +25,6 @@ func newCrowd(t *testing.T, text string, arguments ...any) *world {
 	return w
 }
 
-// keptBack is a request that is kept back from now on.
-func (w *world) keptBack(h headers) *Question {
-	q := w.begin(h)
-	q.arrivedMicros = w.now.SteadyMicros
-	return q
-}
-
 // hears has Redis say something to another request: a reply for each of its first checks.
 func (w *world) hears(h headers, replies ...redis.Reply) {
 	q := w.begin(h)
@@ -99,7 +92,7 @@ func TestOverdue(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newCrowd(t, overdueRules, "allow")
-			q := w.keptBack(headers{"x-user": "u", "x-cost": tc.asks})
+			q := w.begin(headers{"x-user": "u", "x-cost": tc.asks})
 			w.hears(headers{"x-user": "u", "x-cost": tc.cost}, tc.said)
 			w.now.SteadyMicros += tc.passes
 			if v := w.overdue(q); v.Outcome != tc.want {
@@ -120,7 +113,7 @@ func TestOverdueForOthers(t *testing.T) {
 	u, full := headers{"x-user": "u", "x-cost": "1"}, replied(decided(0, 5e6))
 	w.hears(u, full, full)
 	w.now.SteadyMicros++
-	late := w.keptBack(u)
+	late := w.begin(u)
 	if v := w.overdue(late); v.Outcome != answer.FailedAllow {
 		t.Errorf("one that came later: %s", v.Outcome.Metric())
 	}
@@ -144,7 +137,7 @@ func TestOverdueLends(t *testing.T) {
 		u, threeLeft := headers{"x-user": "u", "x-cost": "1"}, replied(decided(3, 0))
 		var all []*Question
 		for range want {
-			all = append(all, w.keptBack(u))
+			all = append(all, w.begin(u))
 		}
 		w.hears(u, threeLeft)
 		for i, q := range all {
@@ -163,7 +156,7 @@ func TestOverdueIsNoStrike(t *testing.T) {
 	t.Parallel()
 	w := newCrowd(t, overdueRules, "allow")
 	u := headers{"x-user": "u", "x-cost": "1"}
-	q := w.keptBack(u)
+	q := w.begin(u)
 	w.hears(u, replied(decided(0, 5e6)))
 	w.overdue(q)
 	if kept := w.stores.penalties.kept(&q.Checks[0].Ask); kept != nil {

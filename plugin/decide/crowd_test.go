@@ -11,7 +11,7 @@ import (
 func TestFloodOfOneClient(t *testing.T) {
 	t.Parallel()
 	const requests, limit = 72_000, 10
-	w := newWorld(t, 1, fewRequests, "allow")
+	w := newWorld(t, 1, fewRequests, "allow", 4096)
 	for range requests {
 		if w.worker.Arrive(w.begin(nil), w.now) != Pause {
 			t.Fatal("it was not paused")
@@ -22,7 +22,7 @@ func TestFloodOfOneClient(t *testing.T) {
 	}
 	w.answer()
 	for w.worker.questions.ready.first != nil || w.worker.crowd.n > 0 {
-		w.ticks(1000)
+		ticks(1000, w)
 	}
 	states := map[State]int{}
 	for _, r := range w.streams {
@@ -30,15 +30,4 @@ func TestFloodOfOneClient(t *testing.T) {
 	}
 	testenv.Same(t, "requests that were admitted", states[Passed], limit)
 	testenv.Same(t, "requests that were rejected", states[Answered], requests-limit)
-}
-
-// hold begins a crowd with a request that is kept back.
-func (c *crowd) hold(q *Question) {
-	c.flows, c.on, c.stores.burst.on = make([]flow, maxFlows), true, true
-	s := &c.flows[0]
-	s.list.push(q)
-	c.n++
-	if s.n == 1 {
-		c.await(s)
-	}
 }

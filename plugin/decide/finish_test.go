@@ -75,7 +75,7 @@ func TestFinish(t *testing.T) {
 				w.stores.Finish(q, tc.response, w.now)
 				w.worker.Ends(q, tc.response, w.now) // once is enough
 				at := w.now.UnixMicros
-				w.ticks(20_000)
+				ticks(20_000, w)
 				told := w.calls[1:]
 				if tc.want == nil {
 					if len(told) > 0 {
@@ -114,7 +114,7 @@ func TestSettlementIsRemembered(t *testing.T) {
 	if w.stores.memory.ttls[0] != deny.SharedTTLMicros {
 		t.Errorf("a rejection is remembered for %d us, want %d", w.stores.memory.ttls[0], deny.SharedTTLMicros)
 	}
-	testenv.Same(t, "the outcome of the third", w.recalls().Outcome, answer.Limited)
+	testenv.Same(t, "the outcome of the third", w.arrive(nil).verdict.Outcome, answer.Limited)
 	w.worker.Responds(first, &response{status: 200})
 	w.worker.Ends(first, &response{status: 200}, w.now)
 	w.asks(nil) // the rejection is forgotten
@@ -133,7 +133,7 @@ func TestLateChargeOfARuleThatSettles(t *testing.T) {
 					"settle": {"status": ["401"]}}]}`, "%s", mode, 1))
 			q := w.asks(nil)
 			q.Expired(0, w.now.SteadyMicros)
-			w.conclude(q)
+			w.worker.goOn(w.now)
 			w.answer()
 			testenv.Same(t, "calls", len(w.calls), 2)
 			testenv.Same(t, "units that stay charged", w.charged["r|"], 0)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/plugin/answer"
 )
 
@@ -28,8 +29,8 @@ type warnings struct {
 
 func (h *warnings) Warn(line string) { h.lines = append(h.lines, line) }
 
-const fewRequests = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s"}, "rules": [{"name": "r",
-	"limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`
+const fewRequests = `{"redis": {"cluster": "redis"}, "failure": {"mode": "%s", "max_pending": %d}, "rules": [
+	{"name": "r", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`
 
 // TestImpossibleInEnvoy: there a request that waits is let go by the failure mode, wherever it
 // waits, and one line says so.
@@ -46,21 +47,19 @@ func TestImpossibleInEnvoy(t *testing.T) {
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 1, fewRequests, tc.mode)
+			w := newWorld(t, 1, fewRequests, tc.mode, 1)
 			q := w.asks(nil)
 			host := &warnings{world: w}
 			w.worker.host = host
 			other := w.asks(nil)
-			w.worker.crowd.hold(other)
+			testenv.Same(t, "requests that are kept back", w.worker.crowd.n, 1)
 			for _, q := range []*Question{q, other} {
 				w.worker.letGo(q, TurnComes, w.now)
 				if q.State() != tc.state || q.verdict.Outcome != tc.outcome {
 					t.Errorf("%s, %s", q.State(), q.verdict.Outcome.Metric())
 				}
 			}
-			if w.worker.crowd.n != 0 {
-				t.Error("it is still kept back")
-			}
+			testenv.Same(t, "requests that are kept back in the end", w.worker.crowd.n, 0)
 			w.answer() // what comes late changes nothing
 			if len(host.lines) != 1 || !strings.Contains(host.lines[0], "asking when this happened: turn comes") {
 				t.Errorf("logged %q", host.lines)

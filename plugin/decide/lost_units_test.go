@@ -9,45 +9,38 @@ import (
 )
 
 // mesh is some workers of one Redis, which answers at once.
-type mesh struct {
-	workers  []*world
-	admitted int
-}
+type mesh []*world
 
-func newMesh(t *testing.T, workers int, text string) *mesh {
+func newMesh(t *testing.T, workers int, text string) (m mesh) {
 	t.Helper()
-	m := &mesh{}
 	for i := range workers {
-		w := newWorld(t, uint64(i)+1, text)
-		w.server = append(m.workers, w)[0].server
-		m.workers = append(m.workers, w)
+		m = append(m, newWorld(t, uint64(i)+1, text))
+		m[i].server = m[0].server
 	}
 	return m
 }
 
-// request is one request to a worker.
-func (m *mesh) request(w *world) (admitted bool) {
-	q := w.answered()
-	if admitted = q.State() == Passed; admitted {
-		m.admitted++
+// send sends requests to the workers in turn, with a time between them, and returns how many were admitted.
+func (m mesh) send(requests int, everyMicros int64) (admitted int) {
+	for i := range requests {
+		w := m[i%len(m)]
+		q := w.answered()
+		if q.State() == Passed {
+			admitted++
+		}
+		w.endStream(q)
+		w.answer()
+		ticks(everyMicros, m...)
 	}
-	w.endStream(q)
-	w.answer()
 	return admitted
 }
 
-// pass lets time pass, with the ticks that the workers ask for.
-func (m *mesh) pass(micros int64) { m.workers[0].ticks(micros, m.workers[1:]...) }
-
-// exhaust sends requests to all workers in turn until none has admitted any for a while.
-func (m *mesh) exhaust() {
-	for idle := 0; idle < 2000; {
-		if m.request(m.workers[idle%len(m.workers)]) {
-			idle = 0
-		}
-		idle++
-		m.pass(1000)
+// exhaust sends requests until none has been admitted for a while.
+func (m mesh) exhaust() (admitted int) {
+	for more := 1; more > 0; admitted += more {
+		more = m.send(2000, 1000)
 	}
+	return admitted
 }
 
 // TestUnitsSurviveKilledConnections: units of leases are given back though their connection
@@ -94,30 +87,26 @@ func TestUnitsSurviveKilledConnections(t *testing.T) {
 					"rules": [{"name": "r", "limits": [
 					{"algorithm": %s, "limit": %d, "window": "1d", "lease": %s}]}]}`,
 					cmp.Or(tc.algorithm, `"fixed_window", "anchor": "first_request"`), tc.limit, tc.lease))
-				for i := range 6 * tc.limit / 8 {
-					m.request(m.workers[i%workers])
-					m.pass(500)
-					if i%(tc.limit/8) == tc.limit/8-1 {
-						m.killFor(tc.awayFor)
-					}
+				admitted := 0
+				for range 6 {
+					admitted += m.send(tc.limit/8, 500)
+					m.killFor(tc.awayFor)
 				}
-				m.exhaust()
-				if m.admitted < tc.wantAtEnd || m.admitted > tc.limit {
-					t.Errorf("%d of %d were admitted, want at least %d", m.admitted, tc.limit, tc.wantAtEnd)
-				}
+				admitted += m.exhaust()
+				testenv.Within(t, "admitted", admitted, tc.wantAtEnd, tc.limit)
 			})
 		}
 	}
 }
 
 // killFor kills all connections, and lets none be opened for a time.
-func (m *mesh) killFor(micros int64) {
-	for _, w := range m.workers {
+func (m mesh) killFor(micros int64) {
+	for _, w := range m {
 		w.away = micros > 0
 		w.lose()
 	}
-	m.pass(micros)
-	for _, w := range m.workers {
+	ticks(micros, m...)
+	for _, w := range m {
 		w.away = false
 	}
 }
@@ -129,17 +118,10 @@ func TestBucketsForgetUnitsThatComeBack(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, 1, `{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"}, "rules": [{"name": "r", "limits": [
 		{"algorithm": "gcra", "limit": 2000, "window": "1s", "burst": 4000, "lease": {"units": 1000, "ttl": "1s"}}]}]}`)
-	for range 600 {
-		m.request(m.workers[0])
-	}
+	m.send(600, 0)
 	m.killFor(1)
-	m.request(m.workers[0])
-	m.pass(400e3)
-	m.admitted = 0
-	for range 6000 {
-		m.request(m.workers[0])
-	}
-	testenv.Within(t, "admitted at one instant", m.admitted, 3890, 4000)
+	m.send(1, 400e3)
+	testenv.Within(t, "admitted at one instant", m.send(6000, 0), 3890, 4000)
 }
 
 // TestUnitsAreNoCreditForLostData: units that come back to a Redis that has lost its data
@@ -154,16 +136,10 @@ func TestUnitsAreNoCreditForLostData(t *testing.T) {
 			m := newMesh(t, 1, fmt.Sprintf(`{"redis": {"cluster": "redis"}, "failure": {"mode": "deny"},
 				"rules": [{"name": "r", "limits": [
 				{"algorithm": %s, "limit": 1000, "window": "1d", "lease": {"units": 100, "ttl": "200ms"}}]}]}`, algorithm))
-			for range 150 {
-				m.request(m.workers[0])
-			}
-			m.workers[0].server.Restart()
+			m.send(150, 0)
+			m[0].server.Restart()
 			m.killFor(1e6)
-			m.admitted = 0
-			m.exhaust()
-			if m.admitted < 990 || m.admitted > 1000 {
-				t.Errorf("%d were admitted of a limit of 1000 that began anew", m.admitted)
-			}
+			testenv.Within(t, "admitted of a limit of 1000 that began anew", m.exhaust(), 990, 1000)
 		})
 	}
 }

@@ -32,9 +32,8 @@ func TestLateReplyOfARuleThatIsOver(t *testing.T) {
 	q := w.asks(headers{"x-soft": "1", "x-hard": "1"})
 	q.Expired(0, w.now.SteadyMicros)
 	q.Expired(1, w.now.SteadyMicros)
-	w.conclude(q)
+	w.worker.goOn(w.now)
 	testenv.Same(t, "outcome", w.worker.display.text(q.verdict), "failed:allow")
-	testenv.SameList(t, "headers", w.streams[q.ContextID].set, []string{"x-over: soft"})
 	w.server.Restart() // Redis has lost its data
 	clear(w.charged)
 	w.calls = nil
@@ -64,11 +63,8 @@ func TestOverKeptBack(t *testing.T) {
 		}
 		for _, outcome := range tc.outcomes {
 			q := w.begin(headers{tc.header: "1"})
-			q.kept.overdue = true
-			q.giveUp()
-			w.worker.conclude(q, w.now)
+			testenv.Same(t, tc.header, w.worker.display.text(w.overdue(q)), outcome)
 			testenv.Same(t, tc.header+": the commands", len(w.flying), 0)
-			testenv.Same(t, tc.header, w.worker.display.text(q.verdict), outcome)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
@@ -284,12 +285,12 @@ func TestShortValueFreesLongMemory(t *testing.T) {
 // Redis was sent stays what it was sent as.
 func TestOverdueCheckIsOfItsTier(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, contracts, "allow")
-	sent, kept := w.asks(nil), w.begin(nil)
+	w := newWorld(t, 1, strings.Replace(contracts, `"%s"`, `"allow", "max_pending": 1`, 1))
+	sent, kept := w.asks(nil), w.asks(nil)
 	a := Ask{Rule: w.rules.Rules[0], Demand: rule.Demand{Tag: []byte("r|c")}}
 	w.stores.overrides.remember(&a, []byte("tier:pro"), algo.Never, w.now.SteadyMicros)
 	crowd := &w.worker.crowd
-	crowd.hold(kept)
+	testenv.Same(t, "requests that are kept back", crowd.n, 1)
 	crowd.timeoutMicros = 0
 	crowd.expire(w.now)
 	for _, q := range []*Question{sent, kept} {

@@ -61,7 +61,7 @@ func TestOverdueOver(t *testing.T) {
 			 "over": {"set_headers": {"x-quota": "over"}}},
 			{"name": "other", "limits": [{"algorithm": "fixed_window", "limit": 10, "window": "1h"}]}]}`)
 		u := headers{"x-user": "u"}
-		first, second := w.keptBack(u), w.keptBack(u)
+		first, second := w.begin(u), w.begin(u)
 		w.hears(u, replied(decided(0, 5e6)), replied(decided(1, 0)))
 		testenv.Same(t, name+": the first", w.overdue(first).Outcome.Metric(), answer.FailedAllow.Metric())
 		testenv.Same(t, name+": the second", w.overdue(second).Outcome.Metric(), answer.Limited.Metric())

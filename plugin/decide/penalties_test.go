@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,10 +27,10 @@ func TestStrikesAreNoOthersFault(t *testing.T) {
 		rules    string
 		rejected []bool // by each rule
 		deferred bool
-		told     int64 // strikes, with the next call
+		told     string // strikes, age:count, with the next call
 	}{
 		{name: "one rule: Redis counts", rules: withPenalty, rejected: []bool{true}},
-		{name: "rejected by this rule alone", rules: besideAnother, rejected: []bool{true, false}, deferred: true, told: 1},
+		{name: "by this rule alone", rules: besideAnother, rejected: []bool{true, false}, deferred: true, told: "0:1"},
 		{name: "by both", rules: besideAnother, rejected: []bool{true, true}, deferred: true},
 		{name: "by the other", rules: besideAnother, rejected: []bool{false, true}, deferred: true},
 		{name: "by none", rules: besideAnother, rejected: []bool{false, false}, deferred: true},
@@ -40,12 +39,10 @@ func TestStrikesAreNoOthersFault(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, tc.rules+`]}`)
 			told, deferred := w.rejectedBy(tc.rejected...)
-			testenv.Same(t, "strikes told at first", told, 0)
+			testenv.Same(t, "strikes told at first", told, "")
 			testenv.Same(t, "that Redis is not to count", deferred, tc.deferred)
 			told, _ = w.rejectedBy(make([]bool, len(tc.rejected))...)
-			if told != tc.told {
-				t.Errorf("%d strikes are told, want %d", told, tc.told)
-			}
+			testenv.Same(t, "strikes told with the next call", told, tc.told)
 		})
 	}
 }
@@ -60,54 +57,41 @@ func TestStrikesBesideAnotherRule(t *testing.T) {
 		name  string
 		after []int64 // when the requests come, after the one before
 		free  int     // the request that the rule has room for; 0: none
-		told  int64
+		told  string  // age:count
 	}{
-		{name: "at once", after: []int64{0, 0, 0, 0}, told: 0},
-		{name: "within the time", after: []int64{0, later - 1}, told: 0},
-		{name: "after the time", after: []int64{0, later}, told: 1},
-		{name: "several after the time", after: []int64{0, later, 0, 1}, told: 1},
-		{name: "each after the time", after: []int64{0, later, later, later}, told: 3},
-		{name: "room meanwhile", after: []int64{0, later / 2, later / 2, later - 1}, free: 1, told: 0},
-		{name: "room before", after: []int64{0, later / 2, later / 2, later}, free: 1, told: 1},
+		{name: "at once", after: []int64{0, 0, 0, 0}},
+		{name: "within the time", after: []int64{0, later - 1}},
+		{name: "after the time", after: []int64{0, later}, told: "0:1"},
+		{name: "several after the time", after: []int64{0, later, 0, 1}, told: "0:1"},
+		{name: "each after the time", after: []int64{0, later, later, later}, told: "100000:1 100000:1 0:1"},
+		{name: "room meanwhile", after: []int64{0, later / 2, later / 2, later - 1}, free: 1},
+		{name: "room before", after: []int64{0, later / 2, later / 2, later}, free: 1, told: "0:1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 1, besideAnother+`]}`)
-			told := int64(0)
+			var all []string
 			for i, after := range tc.after {
 				w.pass(after)
-				n, _ := w.rejectedBy(i == 0 || i != tc.free, true)
-				told += n
+				told, _ := w.rejectedBy(i == 0 || i != tc.free, true)
+				all = append(all, strings.Fields(told)...)
 			}
-			n, _ := w.rejectedBy(false, false)
-			told += n
-			if told != tc.told {
-				t.Errorf("%d strikes are told, want %d", told, tc.told)
-			}
+			told, _ := w.rejectedBy(false, false)
+			all = append(all, strings.Fields(told)...)
+			testenv.Same(t, "strikes told", strings.Join(all, " "), tc.told)
 		})
 	}
 }
 
-// rejectedBy asks about a request, has Redis answer so for each rule, and returns how many
-// strikes it was told of, and whether it was told to count none itself.
-func (w *world) rejectedBy(rejected ...bool) (told int64, deferred bool) {
+// rejectedBy asks about a request, has Redis answer so for each rule, and returns the strikes that it was
+// told of, and whether it was told to count none itself.
+func (w *world) rejectedBy(rejected ...bool) (told string, deferred bool) {
 	w.asks(nil)
 	for i, rejected := range rejected {
 		if strikes := w.told(algo.Ruling{Allowed: !rejected}); i == 0 {
-			strikes, deferred = strings.CutSuffix(strikes, "-")
-			told = sumOf(strings.Fields(strikes))
+			told, deferred = strings.CutSuffix(strikes, "-")
 		}
 	}
 	w.answer() // what was given back
 	return told, deferred
-}
-
-// sumOf is how many rejections there are in groups of an age and a count: age:count.
-func sumOf(groups []string) (sum int64) {
-	for _, group := range groups {
-		_, count, _ := strings.Cut(group, ":")
-		n, _ := strconv.ParseInt(count, 10, 64)
-		sum += n
-	}
-	return sum
 }

@@ -28,7 +28,7 @@ func compareKept(t *testing.T, name, rule string, heard []heardOf, all []kept) {
 	w := newCrowd(t, `{"redis": {"cluster": "redis"}, "deny_cache": {"size": 0}, "rules": [`+rule+`]}`)
 	var asked []*Question
 	for i := range all {
-		asked = append(asked, w.keptBack(all[i].headers))
+		asked = append(asked, w.begin(all[i].headers))
 	}
 	for _, h := range heard {
 		r := replied(h.decisions...)

@@ -15,12 +15,8 @@ const monthly = `{"redis": {"cluster": "redis"}, "failure": {"mode": "local"}, "
 		{"algorithm": "gcra", "limit": 100, "window": "1s"}]},
 	{"name": "few", "limits": [{"algorithm": "fixed_window", "limit": 2, "window": "366d", "anchor": "first_request"}]}]}`
 
-func micros(t *testing.T, text string) int64 {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	testenv.OK(t, err)
-	return at.UnixMicro()
-}
+// noon is on the tenth of February.
+var noon = time.Date(2026, time.February, 10, 12, 0, 0, 0, time.UTC).UnixMicro()
 
 // answered is a request that Redis decides at once.
 func (w *world) answered() *Question {
@@ -45,8 +41,8 @@ func window(q *Question) string {
 func TestCalendarByRedisTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.now.UnixMicros = micros(t, "1999-06-01T12:00:00Z")
-	w.aheadMicros = micros(t, "2026-02-10T12:00:00Z") - w.now.UnixMicros
+	w.now.UnixMicros = time.Date(1999, time.June, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
+	w.aheadMicros = noon - w.now.UnixMicros
 	if !w.worker.GuessesTime() {
 		t.Error("the wall clock is not read for the first guess")
 	}
@@ -62,7 +58,7 @@ func TestCalendarByRedisTime(t *testing.T) {
 	testenv.Same(t, "what becomes of the third", rejected.verdict.Event, Refused)
 	testenv.Same(t, "one that the other rule rejects", window(rejected),
 		"3 of 2026-01-30T23:00:00Z to 2026-02-27T23:00:00Z")
-	w.pass(micros(t, "2026-02-28T00:00:00Z") - w.now.UnixMicros - w.aheadMicros)
+	w.pass(time.Date(2026, time.February, 28, 0, 0, 0, 0, time.UTC).UnixMicro() - w.now.UnixMicros - w.aheadMicros)
 	next := w.asks(nil)
 	w.run(2)
 	w.hear()
@@ -75,7 +71,7 @@ func TestCalendarByRedisTime(t *testing.T) {
 func TestCalendarInTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.now.UnixMicros = noon
 	w.away = true
 	for i, remaining := range []int64{4, 3, 3, 3} { // the other rule rejects from the third on
 		q := w.answered()
@@ -105,7 +101,8 @@ func TestCalendarInTheDenyCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 1, "window": "day", "timezone": "America/Havana"}]}]}`)
-	w.now.UnixMicros = micros(t, "2024-11-04T04:59:58Z") // 2 s before midnight, after a day of 25 hours
+	// 2 s before midnight, after a day of 25 hours
+	w.now.UnixMicros = time.Date(2024, time.November, 4, 4, 59, 58, 0, time.UTC).UnixMicro()
 	w.answered()
 	for _, tc := range []struct {
 		after  int64 // us
@@ -134,7 +131,7 @@ func TestCalendarLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 100, "window": "day", "lease": {"units": 10, "ttl": "1s"}}]}]}`)
-	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.now.UnixMicros = noon
 	for range 20 {
 		w.answered()
 		w.pass(1000)
@@ -156,7 +153,7 @@ func TestCalendarOfNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, `{"redis": {"cluster": "redis"}, "rules": [{"name": "day", "limits": [
 		{"algorithm": "fixed_window", "limit": 0, "window": "day"}]}]}`)
-	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.now.UnixMicros = noon
 	q := w.answered()
 	testenv.Same(t, "the request", window(q), "0 of 2026-02-10T00:00:00Z to 2026-02-11T00:00:00Z")
 }
@@ -167,9 +164,9 @@ func TestCalendarOfNothing(t *testing.T) {
 func TestCalendarOfTwoClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, monthly)
-	w.now.UnixMicros = micros(t, "2026-02-10T12:00:00Z")
+	w.now.UnixMicros = noon
 	w.answered() // by which the worker learns Redis' time
-	w.aheadMicros = w.now.UnixMicros - micros(t, "2026-05-10T12:00:00Z")
+	w.aheadMicros = w.now.UnixMicros - time.Date(2026, time.May, 10, 12, 0, 0, 0, time.UTC).UnixMicro()
 	w.now.UnixMicros -= w.aheadMicros
 	w.away = true
 	w.lose()
@@ -182,7 +179,7 @@ func TestCalendarOfTwoClocks(t *testing.T) {
 	q := w.asks(nil)
 	q.Expired(0, w.now.SteadyMicros)
 	q.Expired(1, w.now.SteadyMicros)
-	if v := w.conclude(q); v.Event != Refused {
+	if w.worker.goOn(w.now); q.verdict.Event != Refused {
 		t.Fatal("the embedded store admits a third request")
 	}
 	testenv.Same(t, "what the embedded store says", window(q), "3 of 2026-04-29T22:00:00Z to 2026-05-30T22:00:00Z")

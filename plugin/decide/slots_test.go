@@ -98,18 +98,18 @@ func TestSlotsAreRenewed(t *testing.T) {
 	w := newWorld(t, 1, oneFlight, "deny")
 	a, b := w.fly(1), w.fly(1)
 	w.answer()
-	w.ticks(16e6)
+	ticks(16e6, w)
 	w.wantHeld(2)
 	w.server.Restart()
 	w.lose()
-	w.ticks(1e6)
+	ticks(1e6, w)
 	w.wantHeld(2)
 	w.endStream(a)
-	w.ticks(16e6)
+	ticks(16e6, w)
 	w.wantHeld(1)
 	w.endStream(b)
 	w.wantHeld(0)
-	w.ticks(61e6) // the connection rests
+	ticks(61e6, w) // the connection rests
 	if next := w.worker.NextMicros(w.now.SteadyMicros); next != 0 {
 		t.Errorf("the next tick is in %d us, though no slot is held", next)
 	}
@@ -134,7 +134,7 @@ func TestSlotBelongsToItsStore(t *testing.T) {
 	}
 	w.endStream(inRedis)
 	w.away = false
-	w.ticks(20e6)
+	ticks(20e6, w)
 	testenv.Same(t, "slots that Redis knows of", w.slotsOf("flight"), 0)
 }
 
@@ -151,7 +151,7 @@ func TestSlotsOfLevels(t *testing.T) {
 	testenv.Same(t, "slots of a request", w.slotsOf("r"), 2)
 	w.worker.Responds(q, &response{status: 200})
 	w.worker.Ends(q, &response{status: 200}, w.now)
-	w.ticks(20_000)
+	ticks(20_000, w)
 	testenv.Same(t, "slots of one that has ended", w.slotsOf("r"), 0)
 	for _, call := range w.calls {
 		if call.Kind == twinredis.Refund {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,19 +12,32 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
+	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 const termed = `{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [{"constant": "c"}], "overrides": true,
 	"limits": [{"algorithm": "gcra", "limit": 4, "window": "1m"}],
 		"penalty": {"after": 1000, "within": "160ms", "for": ["1m"]}}]}`
 
-// told has Redis answer the oldest check, and returns the rejections that it was told of: age:count.
+// told has Redis answer the oldest check with a ruling, which it does not make, and returns the rejections that it
+// was told of: age:count.
 func (w *world) told(r algo.Ruling) (strikes string) {
-	d := algo.Decision{RetryAfterMicros: 60e6}
-	if r.Allowed {
-		d.RetryAfterMicros = 0
+	words := w.flying[0]
+	w.flying = w.flying[1:]
+	numbers := []int64{w.now.UnixMicros, int64(algo.MarkPenalty), r.LeftMicros}
+	if r.By == algo.ByLimits {
+		set, _ := w.server.SetOf(words)
+		d := algo.Decision{RetryAfterMicros: map[bool]int64{false: 60e6}[r.Allowed]}
+		numbers = set.Plan.AppendReply(nil, w.now.UnixMicros, []algo.Decision{d})
+		if set.Rule.Terms.Penalty != nil {
+			numbers = append(numbers, r.EarnedMicros)
+		}
 	}
-	words := w.says(r, d)
+	w.replies = redisresp.AppendArray(w.replies, len(numbers))
+	for _, n := range numbers {
+		w.replies = fmt.Appendf(w.replies, ":%d\r\n", n)
+	}
+	w.hear()
 	return string(words[len(words)-1])
 }
 
@@ -38,7 +52,7 @@ func TestRejectionsFromMemoryAreTold(t *testing.T) {
 	}
 	for _, step := range []int64{0, 9_999, 1, 10_000, 100_000} { // groups of 10 ms, a sixteenth of `within`
 		w.pass(step)
-		if v := w.recalls(); v.Outcome != answer.Limited {
+		if v := w.arrive(nil).verdict; v.Outcome != answer.Limited {
 			t.Fatalf("outcome %s", v.Outcome.Metric())
 		}
 	}
@@ -61,14 +75,20 @@ func TestRejectionsFromMemoryAreBounded(t *testing.T) {
 	const rejections = 850
 	for range rejections {
 		w.pass(1000)
-		w.recalls()
+		w.arrive(nil)
 	}
 	w.pass(60_000)
 	w.asks(nil)
 	strikes := strings.Fields(w.told(algo.Ruling{}))
-	if sum := sumOf(strikes); len(strikes) != maxStrikeGroups || sum != rejections {
-		t.Errorf("%d groups of %d rejections, want %d of %d", len(strikes), sum, maxStrikeGroups, rejections)
+	sum := 0
+	for _, group := range strikes {
+		var age, count int
+		_, err := fmt.Sscanf(group, "%d:%d", &age, &count)
+		testenv.OK(t, err)
+		sum += count
 	}
+	testenv.Same(t, "groups", len(strikes), maxStrikeGroups)
+	testenv.Same(t, "their rejections", sum, rejections)
 }
 
 // A worker does not answer from memory what earns a block by what it remembers alone.
@@ -79,7 +99,7 @@ func TestBlockIsEarnedAtOnce(t *testing.T) {
 	w.told(algo.Ruling{})
 	for _, micros := range []int64{0, 160_000, 1, 1} { // of the first no one speaks any more
 		w.pass(micros)
-		w.recalls()
+		w.arrive(nil)
 	}
 	q := w.asks(nil) // the fourth within 160 ms
 	told := w.told(algo.Ruling{By: algo.ByPenalty, LeftMicros: 60e6})
@@ -95,11 +115,11 @@ func TestStrikesWaitForRedis(t *testing.T) {
 	w := newWorld(t, 1, termed)
 	w.asks(nil)
 	w.told(algo.Ruling{})
-	w.recalls()
+	w.arrive(nil)
 	w.pass(900_000)
 	w.away = true
 	w.lose()
-	if v := w.recalls(); v.Outcome != answer.FailedAllow {
+	if v := w.arrive(nil).verdict; v.Outcome != answer.FailedAllow {
 		t.Fatalf("outcome %s", v.Outcome.Metric())
 	}
 	w.away = false
@@ -117,7 +137,7 @@ func TestEarnedBlockIsRemembered(t *testing.T) {
 	w.told(algo.Ruling{EarnedMicros: 60e6})
 	testenv.Same(t, "the outcome of the one that earns it", q.verdict.Outcome, answer.Limited)
 	w.pass(500_000)
-	v := w.recalls()
+	v := w.arrive(nil).verdict
 	testenv.Same(t, "the outcome", v.Outcome, answer.Blocked)
 	testenv.Same(t, "what is left of the block", v.By.LeftMicros, 59_500_000)
 	testenv.Same(t, "the wait", v.By.Decisions[0].RetryAfterMicros, 59_500_000)

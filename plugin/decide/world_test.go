@@ -18,7 +18,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/metric"
 	"github.com/sluiceproxy/sluice/plugin/redis"
 	"github.com/sluiceproxy/sluice/plugin/rule"
-	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // world is one worker in its Envoy, with a real connection to a Redis of Go twins. Everything is in a
@@ -52,8 +51,7 @@ type world struct {
 // request is one request as Envoy and the client see it.
 type request struct {
 	question *Question
-	headers  headers  // of the request
-	set      []string // headers that were set on it
+	headers  headers
 }
 
 // response is the upstream's answer: a status, and a header that says what the
@@ -100,23 +98,23 @@ func newWorld(t *testing.T, seed uint64, text string, arguments ...any) *world {
 	w.server.LoadScripts()
 	w.worker = NewWorker(cfg, rules, local.New(w, random, ""), w, w, random)
 	w.stores = w.worker.stores
-	w.worker.Connect(wire{w}, redis.Options{
+	w.worker.Connect(wire{world: w}, redis.Options{
 		KeyPrefix: cfg.Redis.KeyPrefix, TimeoutMicros: cfg.Redis.TimeoutMicros, MaxPending: cfg.Failure.MaxPending,
 		Breaker: cfg.Failure.Breaker, Seed: seed,
 	})
 	return w
 }
 
-// wire is the way to Redis (redis.Host).
-type wire struct{ *world }
+// wire is the way to Redis. Other calls than these do not come.
+type wire struct {
+	*world
+	redis.Host
+}
 
-func (wire) SwapStreams()                      {}
-func (wire) CloseStatus() uint32               { return 0 }
-func (wire) Warn(string)                       {}
-func (wire) Info(string)                       {}
-func (wire) Tried(bool, string)                {}
-func (wire) Turn(int64) bool                   { return false }
-func (wire) Examined(redis.ServerStats, int64) {}
+func (wire) CloseStatus() uint32 { return 0 }
+func (wire) Warn(string)         {}
+func (wire) Info(string)         {}
+func (wire) Turn(int64) bool     { return false }
 
 func (w wire) OpenStream() error {
 	if w.away {
@@ -127,12 +125,9 @@ func (w wire) OpenStream() error {
 }
 
 func (w wire) Send(commands []byte) error {
-	for decoder := redisresp.NewDecoder(redisresp.Limits{}); len(commands) > 0; {
-		command, n, _ := decoder.Decode(slices.Clone(commands))
-		w.flying = append(w.flying, twinredis.Words(nil, command))
-		commands = commands[n:]
-	}
-	return nil
+	sent, err := twinredis.Commands[[]byte](commands)
+	w.flying = append(w.flying, sent...)
+	return err
 }
 
 // CloseStream loses the replies that are on the way. Redis runs what it was sent.
@@ -144,7 +139,7 @@ func (w wire) CloseStream() {
 // lose ends the stream from Redis' side.
 func (w *world) lose() {
 	if w.open {
-		wire{w}.CloseStream()
+		wire{world: w}.CloseStream()
 		w.worker.Closed(w.now)
 	}
 }
@@ -196,27 +191,6 @@ func (w *world) answer() {
 	}
 }
 
-// says has Redis answer the oldest check with a ruling, which it does not make, and returns the check's words.
-func (w *world) says(r algo.Ruling, decisions ...algo.Decision) (words [][]byte) {
-	words = w.flying[0]
-	w.flying = w.flying[1:]
-	set, _ := w.server.SetOf(words)
-	at := w.now.UnixMicros + w.aheadMicros
-	numbers := []int64{at, int64(algo.MarkPenalty), r.LeftMicros}
-	if r.By == algo.ByLimits {
-		numbers = set.Plan.AppendReply(nil, at, decisions)
-		if set.Rule.Terms.Penalty != nil {
-			numbers = append(numbers, r.EarnedMicros)
-		}
-	}
-	w.replies = redisresp.AppendArray(w.replies, len(numbers))
-	for _, n := range numbers {
-		w.replies = fmt.Appendf(w.replies, ":%d\r\n", n)
-	}
-	w.hear()
-	return words
-}
-
 // set is what an operator sets for an identity.
 func (w *world) set(tag, value string, lifeMicros int64) {
 	key := string(redis.AppendKey(nil, "rl", []byte(tag), algo.OverrideSuffix))
@@ -252,24 +226,18 @@ func (w *world) Concluded(*Question, Verdict)      {}
 
 // The Host: the Envoy around the worker.
 
-func (w *world) Say(contextID uint32, _ string)            { w.stream(contextID) }
-func (w *world) Request(contextID uint32) rule.Request     { return w.stream(contextID).headers }
-func (w *world) Report(contextID uint32, _ *answer.Report) { w.stream(contextID) }
-func (w *world) Resume(contextID uint32)                   { w.stream(contextID) }
-func (w *world) TickWithin(int64, int64)                   {}
-func (w *world) Warn(line string)                          { w.t.Fatal(line) }
+func (w *world) Say(contextID uint32, _ string)             { w.stream(contextID) }
+func (w *world) Request(contextID uint32) rule.Request      { return w.stream(contextID).headers }
+func (w *world) Report(contextID uint32, _ *answer.Report)  { w.stream(contextID) }
+func (w *world) Resume(contextID uint32)                    { w.stream(contextID) }
+func (w *world) SetHeaders(contextID uint32, _ [][2]string) { w.stream(contextID) }
+func (w *world) TickWithin(int64, int64)                    {}
+func (w *world) Warn(line string)                           { w.t.Fatal(line) }
 
 func (w *world) Answer(contextID uint32, r *answer.Rejection) {
 	w.stream(contextID)
 	if r.Undecided != (len(r.By) == 0 && !r.Blocked) {
 		w.t.Fatalf("request %d: %+v", contextID, r)
-	}
-}
-
-func (w *world) SetHeaders(contextID uint32, headers [][2]string) {
-	r := w.stream(contextID)
-	for _, h := range headers {
-		r.set = append(r.set, h[0]+": "+h[1])
 	}
 }
 
@@ -287,6 +255,7 @@ func (w *world) begin(h headers) *Question {
 	applied, _, _ := w.rules.Apply(h, &w.matcher)
 	w.nextID++
 	q := w.worker.Question(w.nextID)
+	q.arrivedMicros = w.now.SteadyMicros
 	w.streams[w.nextID] = &request{question: q, headers: h}
 	if !q.Keep(applied) {
 		w.t.Fatal("no rule applies")
@@ -313,26 +282,6 @@ func (w *world) asks(h headers) *Question {
 	return q
 }
 
-// recalls is a request without headers that the worker decides without Redis.
-func (w *world) recalls() Verdict {
-	w.t.Helper()
-	q := w.arrive(nil)
-	if q.State() == Asking {
-		w.t.Fatal("Redis was asked")
-	}
-	return q.verdict
-}
-
-// conclude lets a request go on that waits for nothing any more, and returns its verdict.
-func (w *world) conclude(q *Question) Verdict {
-	w.t.Helper()
-	w.worker.goOn(w.now)
-	if !q.concluded {
-		w.t.Fatal("it cannot be concluded")
-	}
-	return q.verdict
-}
-
 // endStream ends a request's stream in Envoy, without a response: the client or the upstream has left.
 func (w *world) endStream(q *Question) {
 	delete(w.streams, q.ContextID)
@@ -344,9 +293,8 @@ func (w *world) pass(micros int64) {
 	w.now.UnixMicros += micros
 }
 
-// ticks lets time pass with the ticks that the worker, and others, ask for. Redis answers at once.
-func (w *world) ticks(micros int64, others ...*world) {
-	all := append([]*world{w}, others...)
+// ticks lets time pass with the ticks that workers ask for. Redis answers at once.
+func ticks(micros int64, all ...*world) {
 	for left := micros; left > 0; {
 		step := left
 		for _, w := range all {

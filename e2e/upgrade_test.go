@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"cmp"
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -28,31 +28,7 @@ const earlier = "testdata/630acda.wasm.gz"
 // upgradeRules are one for each algorithm, at the path of its name, with what else has a state in Redis: slots,
 // settlements, leases, overrides, penalties and calendar windows, and a rule whose charge another rule's
 // rejection gives back.
-func upgradeRules() string {
-	const first = `"algorithm": "fixed_window", "anchor": "first_request", ` + long
-	more := map[string]string{
-		"two": `"limits": [{"algorithm": "gcra", "limit": %d, ` + long +
-			`}, {"algorithm": "sliding_window_counter", "limit": 1000000, ` + long + `}]`,
-		"year":     `"limits": [{"algorithm": "fixed_window", "limit": %d, "window": "year", "timezone": "Europe/Berlin"}]`,
-		"override": `"overrides": true, "limits": [{"algorithm": "token_bucket", "limit": %d, ` + long + `}]`,
-		"settle":   `"settle": {"status": ["401"]}, "limits": [{` + first + `, "limit": %d}]`,
-		"lease":    `"limits": [{` + first + `, "limit": %d, "lease": {"units": 5, "ttl": "2s"}}]`,
-		"refund":   `"limits": [{` + first + `, "limit": %d}]`,
-		"penalty": `"penalty": {"after": 4, "within": "1h", "for": ["1h"]}, ` +
-			`"limits": [{` + first + `, "limit": %d}]`,
-		"slots": `"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "1h"}]`,
-	}
-	for name, algorithm := range algorithms {
-		more[name] = `"limits": [{` + algorithm + `, "limit": %d, ` + long + `}]`
-	}
-	limits, rules := map[string]int{"penalty": 1, "slots": 2 * upgradeSlots}, ""
-	for name, fields := range more {
-		rules += fmt.Sprintf(`{"name": %q, "match": {"path": "/%s"}, "key": [{"header": "x-user"}], `+fields+`}, `,
-			name, name, cmp.Or(limits[name], exactLimit))
-	}
-	return `{` + patient + `"rules": [` + rules + `
-		{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, "limits": [{` + first + `, "limit": 1}]}]}`
-}
+const upgradeRules = "testdata/upgrade.json"
 
 // upgrade is two listeners of one Envoy, with different builds, on one Redis.
 type upgrade struct {
@@ -65,19 +41,18 @@ type upgrade struct {
 // at are the URLs of a path at both.
 func (u *upgrade) at(path string) []string { return []string{u.urls[0] + path, u.urls[1] + path} }
 
-// startUpgrade starts the listeners of each pair, with a prefix in Redis.
-func startUpgrade(t *testing.T) map[string]*upgrade {
-	t.Helper()
-	packed, err := os.Open(earlier)
-	testenv.OK(t, err)
-	defer packed.Close()
-	unpacked, err := gzip.NewReader(packed)
+// TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
+// bridge or the other's, keep each limit together. It begins with one of them alone, so that
+// a key that the other does not find would give the client a second limit.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	unpacked, err := gzip.NewReader(bytes.NewReader(testenv.Read(t, earlier)))
 	testenv.OK(t, err)
 	code, err := io.ReadAll(unpacked)
 	testenv.OK(t, err)
 	old := filepath.Join(t.TempDir(), "sluice.wasm")
 	testenv.OK(t, os.WriteFile(old, code, 0o600))
-	server, pairs := redistest.Start(t), map[string]*upgrade{}
+	rules, server, pairs := string(testenv.Read(t, upgradeRules)), redistest.Start(t), map[string]*upgrade{}
 	edit := func(c *envoyconf.Config) {
 		shipped := c.Get(envoyconf.RedisCluster)
 		c.SetBridge(old)
@@ -92,9 +67,9 @@ func startUpgrade(t *testing.T) map[string]*upgrade {
 			for i, build := range builds {
 				c.SetWasm(build.limiter)
 				c.Set(envoyconf.Limiter+"/vm_config/vm_id", build.limiter) // builds share no memory
-				rules := strings.Replace(upgradeRules(), `{"cluster": "redis"`,
-					fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge), 1)
-				pairs[name].urls[i] = listen(t, c, fmt.Sprint(name, i), "upstream", rules)
+				redis := fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge)
+				plugin := strings.Replace(rules, `{"cluster": "redis"`, redis, 1)
+				pairs[name].urls[i] = listen(t, c, fmt.Sprint(name, i), "upstream", plugin)
 			}
 		}
 	}
@@ -103,16 +78,6 @@ func startUpgrade(t *testing.T) map[string]*upgrade {
 	})
 	for name, u := range pairs {
 		u.setting = &setting{Envoy: s.Envoy, client: server.Client(), prefix: name + ":"}
-	}
-	return pairs
-}
-
-// TestUpgrade: an earlier build and this one next to each other on one Redis, each with its own
-// bridge or the other's, keep each limit together. It begins with one of them alone, so that
-// a key that the other does not find would give the client a second limit.
-func TestUpgrade(t *testing.T) {
-	t.Parallel()
-	for name, u := range startUpgrade(t) {
 		t.Run(name, func(t *testing.T) {
 			u.t = t
 			for _, path := range append(slices.Collect(maps.Keys(algorithms)), "two", "year", "override") {

@@ -98,7 +98,8 @@ func TestRedisFails(t *testing.T) {
 func TestRedisKilledBehindRedisProxy(t *testing.T) {
 	t.Parallel()
 	o := launchOutage(t, outageTimeout, envoytest.Options{Route: envoytest.Proxy})
-	o.settle()
+	o.await(50)
+	o.expectDecided()
 	o.redis.Kill()
 	o.expectModes()
 	o.reload()
@@ -112,7 +113,8 @@ func TestRedisKilledBehindRedisProxy(t *testing.T) {
 func TestScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	o := launchOutage(t, patience, envoytest.Options{})
-	o.settle()
+	o.await(50)
+	o.expectDecided()
 	for range 20 {
 		testenv.OK(t, o.client.ScriptFlush(ctx).Err())
 		o.await(5)

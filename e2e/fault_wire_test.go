@@ -25,7 +25,8 @@ func TestRepliesFail(t *testing.T) {
 	w := newWire(t, server.Addr, nil)
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}})
 	o.client = server.Client()
-	o.settle()
+	o.await(50)
+	o.expectDecided()
 	for name, f := range map[string]fault{
 		"dropped": func(io.Writer, []byte) error { return nil },
 		"cut":     func(io.Writer, []byte) error { return errCut },

@@ -37,7 +37,8 @@ func TestSoak(t *testing.T) {
 	w := newWire(t, server.Addr, nil)
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{w.addr}, Quiet: true})
 	o.client = server.Client()
-	o.settle()
+	o.await(50)
+	o.expectDecided()
 	on := func(f fault) func() {
 		return func() {
 			w.set(f)

@@ -52,9 +52,7 @@ func (s *scene) log(t *testing.T) {
 			events++
 		}
 	}
-	if events < 2 || events > requests/20 {
-		t.Errorf("%d lines for %d requests", events, requests)
-	}
+	testenv.Within(t, fmt.Sprintf("the number of lines for %d requests", requests), events, 2, requests/20)
 	testenv.Wait(t, promtest.Limit, func() error {
 		sum := sha256.Sum256([]byte(hammer))
 		if hash := hex.EncodeToString(sum[:])[:40]; !strings.Contains(s.Log(), `"identity":"`+hash+`"`) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,28 +53,14 @@ const denying = `{"redis": {"cluster": "redis", "timeout": "50ms"},
 	"failure": {"mode": "deny", "max_pending": 1, "breaker": {"failures": 1000, "max_open": "200ms"}},
 	"rules": [{"name": "strict", "limits": [{` + ever + `, "limit": 1000000}]}]}`
 
-// deciding is that of the listener "local". The logs of two identities whose
-// tags' SHA-256 name one slot of the embedded store, as those of "a|36" and
-// "a|61" do, do not fit in it together.
-func deciding() string {
-	var logs []string
-	for hours := range 16 {
-		logs = append(logs, fmt.Sprintf(`{"algorithm": "sliding_window_log", "limit": 1000, "window": "%dh"}`, hours+1))
-	}
-	return `{"redis": {"cluster": "redis", "timeout": "500ms"},
-		"failure": {"mode": "local", "breaker": {"failures": 1, "min_open": "100ms", "max_open": "200ms"}},
-		"rules": [
-			{"name": "a", "match": {"path": "/log"}, "key": [{"query": "u"}], "limits": [` + strings.Join(logs, ",") + `]},
-			{"name": "per-tenant", "match": {"path": "/own"}, "key": [{"header": "x-user"}],
-				"limits": [{` + ever + `, "limit": 2}]}]}`
-}
-
 // scene is a Redis, an Envoy and a Prometheus, and what clients have seen.
 type scene struct {
 	*setting
 
 	prometheus *promtest.Prometheus
 	answers    tally
+	leave      func()     // ends the request that view.txt has begun
+	ended      chan tally // its answer
 }
 
 // count adds what clients have seen.
@@ -86,16 +73,10 @@ func (s *scene) count(answers tally) {
 // until waits for an expression to have a value.
 func (s *scene) until(t *testing.T, expr string) {
 	t.Helper()
-	testenv.Wait(t, promtest.Limit, func() error { return s.has(expr) })
-}
-
-// has is an error if an expression has no value.
-func (s *scene) has(expr string) error {
-	found, err := s.prometheus.Query(expr)
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: no value", expr)
-	}
-	return err
+	testenv.Wait(t, promtest.Limit, func() error {
+		found, err := s.prometheus.Query(expr)
+		return errors.Join(err, atLeast(len(found), 1, "values of "+expr))
+	})
 }
 
 // await waits until expressions have the values wanted, a line each, after those of its labels.

@@ -181,7 +181,7 @@ var cookbookMCPSettled = plain{
 		}))
 		for range 3 { // Redis learns the scripts, so that nothing is told twice from then on
 			mcpCall(t, s, "tools/call", "breaks", "authorization: Bearer other", "x-tool: breaks")
-			awaitNothing(t, s)
+			awaitActive(t, s, 0)
 		}
 		for tool, a := range toolAnswers {
 			t.Run(tool, func(t *testing.T) {

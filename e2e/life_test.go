@@ -10,12 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// remaining is how much a limit has left, as a request of cost 0 learns, whatever its answer is.
-func remaining(t *testing.T, url string, headers ...string) string {
-	t.Helper()
-	return get(t, url, append(headers, "x-cost: 0")...).header.Get("x-ratelimit-remaining")
-}
-
 // internalRedirect: Envoy follows an upstream's redirect itself.
 // The client has sent one request, and sees its limit once. A request that is over keeps its header
 // in the next pass, and is paid for once.

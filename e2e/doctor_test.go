@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,26 +55,14 @@ func (d diagnosis) want(t *testing.T, name, status, words string) {
 	testenv.Same(t, found.Found+" has "+words, strings.Contains(found.Found, words), true)
 }
 
-// workers sends requests until so many workers' breakers are in a state.
-func workers(t *testing.T, s *setting, state string, wanted int64) {
-	t.Helper()
-	testenv.Wait(t, time.Minute, func() error {
-		if resp, err := http.Get(s.URL); err == nil {
-			resp.Body.Close()
-		}
-		got := s.Stats("breaker_workers")["wasmcustom.sluice.redis.state."+state+".breaker_workers"]
-		if got < wanted {
-			return fmt.Errorf("%d workers have their breaker %s", got, state)
-		}
-		return nil
-	})
-}
-
 // TestDoctorOfEnvoy has "sluice doctor" look at the Envoy that users get, and at what it runs.
 func TestDoctorOfEnvoy(t *testing.T) {
 	t.Parallel()
 	s := start(t, diagnosed, envoytest.Options{})
-	workers(t, s, "closed", 2)
+	const closed = "wasmcustom.sluice.redis.state.closed.breaker_workers"
+	requests := startLoad(t, 16, s.URL) // on so many connections that each worker has one
+	testenv.Wait(t, time.Minute, func() error { return atLeast(int(s.Stats(closed)[closed]), 2, "workers ask Redis") })
+	requests.stop()
 	d := doctor(t, diagnosed, "--redis", s.redis.Addr, "--envoy", s.Admin)
 	testenv.Same(t, "exit code", d.code, 0)
 	for _, name := range []string{
@@ -104,7 +91,10 @@ func TestDoctorOfWrongPort(t *testing.T) {
 	redis := redistest.Start(t)
 	nowhere := absent(t)
 	s := start(t, diagnosed, envoytest.Options{Redis: []string{nowhere.Addr}, Dynamic: true})
-	workers(t, s, "open", 1)
+	const open = "wasmcustom.sluice.redis.state.open.breaker_workers"
+	requests := startLoad(t, 16, s.URL) // on so many connections that each worker has one
+	testenv.Wait(t, time.Minute, func() error { return atLeast(int(s.Stats(open)[open]), 1, "workers do not ask Redis") })
+	requests.stop()
 	d := doctor(t, diagnosed, "--redis", redis.Addr, "--envoy", s.Admin)
 	testenv.Same(t, "exit code", d.code, 1)
 	d.want(t, "workers", "fail", "of 2 workers do not ask Redis: unreachable")

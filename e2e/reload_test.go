@@ -25,17 +25,12 @@ func limitOf(limit int) string {
 func awaitLimit(t testing.TB, url string, limit int) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		// A connection of its own: one that is kept open belongs to the old listener.
-		client := newClient()
-		defer client.CloseIdleConnections()
-		r, err := send(ctx, client, url)
-		if err != nil {
-			return err
+		shared.CloseIdleConnections() // one that is kept open belongs to the old listener
+		r, err := send(ctx, shared, url)
+		if got := r.header.Get("x-ratelimit-limit"); err == nil && got != fmt.Sprint(limit) {
+			err = fmt.Errorf("limit %q, want %d", got, limit)
 		}
-		if got := r.header.Get("x-ratelimit-limit"); got != fmt.Sprint(limit) {
-			return fmt.Errorf("limit %q, want %d", got, limit)
-		}
-		return nil
+		return err
 	})
 }
 

@@ -19,13 +19,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// reads is what an upstream reads of a request; nil where it reads nothing.
-type reads struct{ Path, Query, Cookie, Bearer any }
-
-// of is what a rule of a kind goes by.
-func (r *reads) of(kind string) any {
-	return map[string]any{"path": r.Path, "query": r.Query, "cookie": r.Cookie, "bearer": r.Bearer}[kind]
-}
+// reads is what an upstream reads of a request, by what rules go by: path, query, cookie and bearer; nil where it reads
+// nothing.
+type reads map[string]any
 
 // spelled are requests by what identifies them: some upstreams read the same in all of one kind as in
 // the first, which is how honest clients write it. The second is %many, or another path.
@@ -97,7 +93,22 @@ func TestUpstreams(t *testing.T) {
 		"express": {"node", "testdata/upstreams.js"}, "net-http": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			addr := startUpstream(t, tools, command)
+			addr := ""
+			if command == nil {
+				addr = envoytest.NewUpstream(t, http.HandlerFunc(goReads)).Addr
+			} else {
+				port := fmt.Sprint(testenv.FreePort(t))
+				addr = "127.0.0.1:" + port
+				env := []string{"PYTHONPATH=" + tools + "/python", "NODE_PATH=" + tools + "/node_modules"}
+				server := testenv.Run(t, env, command[0], append(command[1:], port)...)
+				server.Await(time.Minute, func(ctx context.Context) error {
+					conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+					if err == nil {
+						conn.Close()
+					}
+					return err
+				})
+			}
 			var rules []string
 			for kind := range spelled {
 				component := cmp.Or(components[kind], `{"path": true}`)
@@ -117,7 +128,7 @@ func TestUpstreams(t *testing.T) {
 				for range 2 * len(all) { // so that what is left of it tells it from the other
 					_, many = ask(t, envoy.Addr, kind, all[1])
 				}
-				identity := want.of(component)
+				identity := want[component]
 				if identity == nil {
 					t.Logf("| %s | %s | reads none | |", name, kind)
 					continue
@@ -133,8 +144,8 @@ func TestUpstreams(t *testing.T) {
 					case -1:
 						is = "absent"
 					}
-					t.Logf("| %s | %s | %q %q | upstream: %v | Sluice: %s |", name, kind, s[0], s[1], got.of(component), is)
-					if escapes := is == "another" || is == "absent"; escapes && got.of(component) == identity {
+					t.Logf("| %s | %s | %q %q | upstream: %v | Sluice: %s |", name, kind, s[0], s[1], got[component], is)
+					if escapes := is == "another" || is == "absent"; escapes && got[component] == identity {
 						t.Errorf("%s reads %q in %q %q, which is %s identity to Sluice", name, identity, s[0], s[1], is)
 					}
 				}
@@ -165,36 +176,17 @@ func ask(t *testing.T, addr, kind string, s [2]string) (got reads, left int) {
 	return got, left
 }
 
-// startUpstream starts a command with a port, or Go's own server for none.
-func startUpstream(t *testing.T, tools string, command []string) (addr string) {
-	if command == nil {
-		return envoytest.NewUpstream(t, http.HandlerFunc(goReads)).Addr
-	}
-	port := fmt.Sprint(testenv.FreePort(t))
-	env := []string{"PYTHONPATH=" + tools + "/python", "NODE_PATH=" + tools + "/node_modules"}
-	server := testenv.Run(t, env, command[0], append(command[1:], port)...)
-	server.Await(time.Minute, func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+port)
-		if err == nil {
-			conn.Close()
-		}
-		return err
-	})
-	return "127.0.0.1:" + port
-}
-
 // goReads answers with what net/http reads.
 func goReads(w http.ResponseWriter, r *http.Request) {
-	var got reads
-	got.Path = r.URL.Path
+	got := reads{"path": r.URL.Path}
 	if r.URL.Query().Has("api_key") {
-		got.Query = r.URL.Query().Get("api_key")
+		got["query"] = r.URL.Query().Get("api_key")
 	}
 	if c, err := r.Cookie("sid"); err == nil {
-		got.Cookie = c.Value
+		got["cookie"] = c.Value
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		got.Bearer = strings.TrimSpace(token)
+		got["bearer"] = strings.TrimSpace(token)
 	}
 	_ = json.NewEncoder(w).Encode(got)
 }

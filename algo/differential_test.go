@@ -65,7 +65,7 @@ func TestDifferential(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			client := client
+			client, lua54 := client, startLua54(t)
 			if f.name == "several" { // and with sorted sets in Redis' encoding for large ones
 				client = startRedis(t)
 				testenv.OK(t, client.ConfigSet(ctx, "zset-max-listpack-entries", "0").Err())
@@ -84,8 +84,7 @@ func TestDifferential(t *testing.T) {
 				}
 				plan, name := mustPlanWithTerms(t, terms, limits...), fmt.Sprintf("%s-%d", f.name, i)
 				if i%20 == 0 {
-					l := &lua54{loaded: map[string]bool{}}
-					replay(t, newRandom(f.seed+uint64(1000*i)), newTwins(t, l, plan, name))
+					replay(t, newRandom(f.seed+uint64(1000*i)), newTwins(t, inBatch(t, lua54), plan, name))
 				}
 				l := inBatch(t, client)
 				w := newTwins(t, l, plan, name)

@@ -1,11 +1,10 @@
 -- A stand-in for Redis under Lua 5.4, where a number is an integer or a float: what
 -- a Redis whose scripts run under it, such as Dragonfly, does not take, is an error
--- here. Time stands still at `micros`.
---
---   load(name, source)           keeps a script
---   run(name, micros, keys, args) runs it and prints what it answers, one line: "integer 7" or "7 8"
+-- here. It speaks Redis' protocol (RESP2) on its standard input and output, and
+-- knows three commands: SCRIPT LOAD, EVALSHA, and CLOCK, which sets the time in
+-- microseconds. Between them time stands still.
 
-local scripts, keys, micros = {}, {}, 0
+local keys, micros = {}, 0
 
 -- What a key holds, unless its time is over.
 local function find(key)
@@ -200,31 +199,50 @@ end
 
 -- What a script may name; all else is an error, as in Redis.
 local globals = setmetatable({
-  redis = {call = call, pcall = pcall_}, struct = struct, string = string, math = math, table = {concat = table.concat},
+  redis = {call = call, pcall = pcall_}, struct = struct, string = string, math = math, table = {concat = table.concat, remove = table.remove},
   tonumber = tonumber, tostring = tostring, ipairs = ipairs, pairs = pairs, type = type,
 }, {
   __index = function(_, name) error('no global variable ' .. name) end,
   __newindex = function(_, name) error('a new global variable ' .. name) end,
 })
 
-local compile = load
-
-function load(name, source)
-  scripts[name] = source
+-- A reply in RESP2: an integer, or a list of integers.
+-- https://redis.io/docs/latest/develop/reference/protocol-spec/
+local function encode(value)
+  if math.type(value) == 'integer' then return string.format(':%d\r\n', value) end
+  if type(value) ~= 'table' then error(string.format('%s in a reply is no integer', value)) end
+  local parts = {string.format('*%d\r\n', #value)}
+  for i, element in ipairs(value) do parts[i + 1] = encode(element) end
+  return table.concat(parts)
 end
 
-function run(name, at, script_keys, args)
-  micros = at
-  rawset(globals, 'KEYS', script_keys)
-  rawset(globals, 'ARGV', args)
-  local answer = assert(compile(scripts[name], name, 't', globals))()
-  local alone = math.type(answer) and 'integer ' or ''
-  if math.type(answer) then answer = {answer} end
-  for i, value in ipairs(answer) do
-    if math.type(value) ~= 'integer' then
-      error(string.format('%s: value %d of the reply is %s, which is no integer', name, i, value))
-    end
-    answer[i] = string.format('%d', value)
+-- It computes no digests: the first EVALSHA of one is of the script that was loaded last.
+local scripts, loaded, asked = {}, nil, {}
+
+function asked.CLOCK(at)
+  micros = whole(at)
+  return '+OK\r\n'
+end
+
+function asked.SCRIPT(_, source)
+  loaded = source
+  return '+OK\r\n'
+end
+
+function asked.EVALSHA(digest, count, ...)
+  scripts[digest] = scripts[digest] or assert(load(loaded, digest, 't', globals))
+  rawset(globals, 'KEYS', {table.unpack({...}, 1, whole(count))})
+  rawset(globals, 'ARGV', {select(whole(count) + 1, ...)})
+  return encode(scripts[digest]())
+end
+
+for header in function() return io.read('L') end do -- "*2\r\n": a command of two words
+  local words = {}
+  for i = 1, whole(header:sub(2, -3)) do
+    words[i] = io.read(whole(io.read('L'):sub(2, -3))) -- behind "$3\r\n": a word of three bytes
+    io.read(2)
   end
-  print(alone .. table.concat(answer, ' '))
+  local ok, reply = pcall(asked[words[1]:upper()], table.unpack(words, 2))
+  io.write(ok and reply or '-ERR ' .. tostring(reply):gsub('[\r\n]', ' ') .. '\r\n')
+  io.flush()
 end

@@ -227,8 +227,7 @@ func TestRetryAfterFor(t *testing.T) {
 						continue
 					}
 					told++
-					decide(p, copyStates(states), now, higher, out)
-					if want := out[0].RetryAfterMicros; got != want {
+					if want := peek(p, states, now, higher).RetryAfterMicros; got != want {
 						t.Fatalf("%+v: cost %d waits %d, so %d waits %d; want %d", l, cost, of, higher, got, want)
 					}
 				}

@@ -81,14 +81,14 @@ func TestOtherTimeWritesNothing(t *testing.T) {
 	if _, allowed := w.decide(t, epoch, 1); !allowed {
 		t.Fatal("it is not allowed")
 	}
-	before := w.snapshot(t, client)
+	before := w.snapshot(client)
 	for _, now := range []int64{w.limits[1].Bounds[0] - 1, w.limits[1].Bounds[3]} {
 		if r, _, _, err := w.ruleInLua(t, now, costing(1)); !errors.Is(err, ErrOtherTime) || r.AtMicros != now {
 			t.Errorf("at %d: %+v, %v", now, r, err)
 		}
 		_, err := w.settleInLua(t, now, charge{epoch, 0, []int64{0, 1}})
 		testenv.OK(t, err)
-		if after := w.snapshot(t, client); after != before {
+		if after := w.snapshot(client); after != before {
 			t.Errorf("at %d the keys became\n%s, were\n%s", now, after, before)
 		}
 	}

@@ -210,9 +210,9 @@ func TestChangesForgetNothing(t *testing.T) {
 					if r.oneIn(3) {
 						gives = -gives
 					}
-					before := reportAt(other, states, now).Remaining
+					before := peek(other, states, now, 0).Remaining
 					refund(own, states, charged, now, gives)
-					after := reportAt(other, states, now).Remaining
+					after := peek(other, states, now, 0).Remaining
 					const rounds = 1
 					if after > before+max(gives, 0)+rounds {
 						t.Fatalf("%+v changes by %d at %d: %+v has room for %d, and had for %d before; state %v",
@@ -263,7 +263,7 @@ func TestNoWaitIsLongerThanTheLimitNeeds(t *testing.T) {
 						if wait < 1 || wait > longest {
 							t.Fatalf("%+v: cost %d waits %d us, want at most %d; state %v at %d", *limit, cost, wait, longest, states, now)
 						}
-						if !allowedAt(sized, states, now+wait, cost) {
+						if !peek(sized, states, now+wait, cost).Allowed {
 							t.Fatalf("%+v: cost %d is not admitted after %d us; state %v at %d", *limit, cost, wait, states, now)
 						}
 					}

@@ -27,6 +27,7 @@ func TestCompactLogIsConservativeAndLessThanACellLate(t *testing.T) {
 	for _, runs := range []int{2, 3, 16, 512} {
 		for _, window := range []int64{MinWindowMicros, 1_000_000, 3_600_000_000} {
 			rng := rand.New(rand.NewPCG(uint64(runs), uint64(window)))
+			limit := &Limit{Algorithm: SlidingWindowLog, WindowMicros: window}
 			cell := (window + int64(runs) - 2) / int64(runs-1)
 			var full, short State
 			now := t0
@@ -35,7 +36,7 @@ func TestCompactLogIsConservativeAndLessThanACellLate(t *testing.T) {
 				full = append(full, now, now, 1+rng.Int64N(3))
 				short = append(short, full[len(full)-entryLen:]...)
 				short = slices.Clone(since(short, now-window))
-				short = compactLog(short, window, runs)
+				short = limit.Compact(short, runs)
 				if n := len(short) / entryLen; n > runs {
 					t.Fatalf("%d runs are left, want at most %d", n, runs)
 				}
@@ -55,17 +56,17 @@ func TestCompactLogIsConservativeAndLessThanACellLate(t *testing.T) {
 
 func TestCompactLeavesTheNewestAlone(t *testing.T) {
 	t.Parallel()
-	const window = 1_000_000
+	limit := &Limit{Algorithm: SlidingWindowLog, WindowMicros: 1e6}
 	var log State
 	for i := range int64(20) {
 		log = append(log, t0+i*1000, t0+i*1000, 1)
 	}
-	got := compactLog(slices.Clone(log), window, 16)
+	got := limit.Compact(slices.Clone(log), 16)
 	want := append(State{t0, t0 + 4000, 5}, log[5*entryLen:]...)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if got := compactLog(slices.Clone(log), window, 20); !slices.Equal(got, log) {
+	if got := limit.Compact(slices.Clone(log), 20); !slices.Equal(got, log) {
 		t.Errorf("a log that is short enough became %v", got)
 	}
 }
@@ -77,7 +78,7 @@ func TestCompactAfterAJumpOfTheClock(t *testing.T) {
 	for i := range int64(20) {
 		log = append(log, t0+i*10*window, t0+i*10*window, 1)
 	}
-	got := compactLog(log, window, 4)
+	got := (&Limit{Algorithm: SlidingWindowLog, WindowMicros: window}).Compact(log, 4)
 	want := State{
 		t0, t0 + 160*window, 17,
 		t0 + 170*window, t0 + 170*window, 1,
@@ -87,8 +88,4 @@ func TestCompactAfterAJumpOfTheClock(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-}
-
-func compactLog(log State, windowMicros int64, n int) State {
-	return (&Limit{Algorithm: SlidingWindowLog, WindowMicros: windowMicros}).Compact(log, n)
 }

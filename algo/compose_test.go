@@ -1,9 +1,12 @@
 package algo
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,27 +93,43 @@ func TestScriptDependsOnAlgorithmsOnly(t *testing.T) {
 	}
 }
 
-// TestMostLimits runs plans with as many limits as there may be, and as there may be with packed
-// numbers, of the algorithm that needs most local variables, and of all of them in turn.
+// TestMostLimits runs plans with as many limits as there may be, and as there may be with packed numbers, of each
+// algorithm, with classes where it takes them, and of all of them in turn, under no terms and under all: a script
+// has at most 200 local variables.
 func TestMostLimits(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t)
-	every := append(everyLimit, hours)
-	for start, first := range every {
-		var same, mixed []Limit
+	every := append(everyLimit, hours, slotLimit(10))
+	for start := range every {
+		var same, mixed, classed []Limit
 		for i := range MaxLimits {
-			same = append(same, another(first, i))
-			mixed = append(mixed, another(every[(start+i)%len(every)], i))
-		}
-		for _, limits := range [][]Limit{same, mixed, same[:maxPacked], mixed[:maxPacked]} {
-			mostWithTerms(t, client, limits)
-			w := newTwins(t, onRedis(client), mustPlan(t, limits...), fmt.Sprint(start, len(limits)))
-			out, _ := w.decide(t, epoch, 3)
-			for i, d := range out {
-				testenv.Same(t, fmt.Sprintf("what remains of limit %d of %+v", i, limits), d.Remaining, 7)
+			one, next := every[start], every[(start+i)%len(every)]
+			one.PerID, next.PerID = fmt.Sprint("user|", i), fmt.Sprint("user|", i)
+			same, mixed = append(same, one), append(mixed, next)
+			if one.Ceiling = MaxCeiling; one.validate() == nil {
+				classed = append(classed, one)
 			}
-			w.refund(t, epoch, epoch, 3)
-			testenv.Same(t, "keys left after the refund", client.Exists(ctx, w.keys...).Val(), 0)
+		}
+		lists := [][]Limit{same, mixed, same[:maxPacked], mixed[:maxPacked]}
+		if len(classed) > 0 {
+			lists = append(lists, classed, classed[:maxPacked])
+		}
+		for _, limits := range lists {
+			for _, terms := range []Terms{{}, everyTerms["overrides-penalty"]} {
+				w := newTwins(t, onRedis(client), mustPlanWithTerms(t, terms, limits...), "most")
+				out, _ := w.decide(t, epoch, 3)
+				for i, d := range out {
+					testenv.Same(t, fmt.Sprintf("what remains of limit %d of %+v", i, limits), d.Remaining, 7)
+				}
+				w.refund(t, epoch, epoch, 3)
+				testenv.Same(t, "keys left after the refund", client.Exists(ctx, w.keys...).Val(), 0)
+				w.withoutTime()
+				_, _, _, err := w.ruleInLua(t, 0, costing(w.Each(0)...))
+				if err != nil && !errors.Is(err, ErrOtherTime) {
+					t.Fatalf("%+v without TIME: %v", limits, err)
+				}
+				client.Del(ctx, slices.Concat(w.keys, w.ruleKeys, w.clock)...)
+			}
 		}
 		if _, err := NewPlan(append(same, tenInASecond)); err == nil {
 			t.Errorf("a plan of %d limits", MaxLimits+1)
@@ -126,32 +145,22 @@ var luaFiles = map[string]string{
 	"override":    overrideLua, "penalty": penaltyLua, "foreign": foreignLua,
 }
 
-// indent is how far lines of a script stand in.
-var indent = regexp.MustCompile(`(?m)^ +`)
-
-// everyScript composes the scripts of each algorithm and variant, and of all terms.
-func everyScript(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	for _, l := range append(everyLimit, hours, lentLimit, Limit{Algorithm: Concurrency, Units: 1, TTLMicros: 5e6}) {
-		p := mustPlan(t, l)
-		all.WriteString(p.Script().Source + p.RefundScript().Source)
-	}
-	for _, terms := range everyTerms {
-		all.WriteString(mustPlanWithTerms(t, terms, tenInASecond).Script().Source)
-	}
-	pool, own := tenInASecond, tenInASecond
-	pool.Pool, own.Guarantee, own.PerID = true, true, "tenant|"
-	all.WriteString(mustPlan(t, pool, own).Script().Source)
-	all.WriteString(ReleaseScript().Source + RenewScript().Source)
-	return indent.ReplaceAllString(all.String(), "")
-}
-
-// TestStepsAreUsed finds functions of the .lua files that no script has, such as
-// misspelled ones.
-func TestStepsAreUsed(t *testing.T) {
+// TestComposedScripts finds functions of the .lua files that no script has, such as misspelled ones, and scopes that
+// take a name that nothing gives. TestScriptText holds that the files are what is composed.
+func TestComposedScripts(t *testing.T) {
 	t.Parallel()
-	scripts := everyScript(t)
+	files, err := filepath.Glob("testdata/composed/*.lua")
+	testenv.OK(t, err)
+	var all bytes.Buffer
+	for _, file := range files {
+		all.Write(testenv.Read(t, file))
+	}
+	indent := regexp.MustCompile(`(?m)^ +`)
+	scripts := indent.ReplaceAllString(all.String(), "")
+	unbound := regexp.MustCompile(`(?m)^local [\w, ]+ = (?:.*, )?(?:,|$)`)
+	if found := unbound.FindString(scripts); found != "" {
+		t.Errorf("a scope binds a name to nothing: %s", found)
+	}
 	for file, lua := range luaFiles {
 		for line := range strings.Lines(lua) {
 			name, ok := strings.CutPrefix(line, openingOfStep)

@@ -19,28 +19,18 @@ func everyList(most int) (lists [][]Limit) {
 		var longer [][]Limit
 		for _, list := range shorter {
 			for _, l := range every {
-				if l.Algorithm == Concurrency && slices.Contains(list, l) {
+				if slices.Contains(list, l) {
 					continue
 				}
-				longer = append(longer, append(slices.Clone(list), another(l, len(list))))
+				if l.Algorithm != Concurrency {
+					l.PerID = fmt.Sprint("user|", len(list)) // so that each has a key of its own
+				}
+				longer = append(longer, append(slices.Clone(list), l))
 			}
 		}
 		lists, shorter = append(lists, longer...), longer
 	}
 	return lists
-}
-
-// another is a limit like l whose key is its own at its place in a list.
-func another(l Limit, place int) Limit {
-	switch {
-	case l.Algorithm == Concurrency:
-		return l
-	case l.CalendarID != "":
-		l.CalendarID += fmt.Sprint(place)
-		return l
-	}
-	l.WindowMicros += int64(place) * 10e6 * max(l.SubWindows, 1)
-	return l
 }
 
 // TestReplyForms holds that no reply of limits can be taken for a short one, for every

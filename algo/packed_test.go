@@ -2,7 +2,6 @@ package algo
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"strconv"
 	"testing"
@@ -50,25 +49,5 @@ func TestCheckArgs(t *testing.T) {
 		args := p.CheckArgs(99, Over{}, tc.costs)
 		testenv.SameList(t, tc.name, args, tc.want)
 		testenv.Same(t, tc.name+": how many", p.NumCheckArgs(), len(args))
-	}
-}
-
-// TestMostPacked runs, under all terms, as many limits with packed numbers as there may be of each
-// algorithm, with classes where it takes them: a script has at most 200 local variables.
-func TestMostPacked(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t)
-	slots := Limit{Algorithm: Concurrency, Units: 10, TTLMicros: 5e6}
-	for _, l := range append(everyLimit, hours, slots) {
-		classed := l
-		if classed.Ceiling = MaxCeiling; classed.validate() == nil {
-			l = classed
-		}
-		var limits []Limit
-		for n := range maxPacked {
-			l.PerID = fmt.Sprint("user|", n)
-			limits = append(limits, l)
-		}
-		mostWithTerms(t, client, limits)
 	}
 }

@@ -56,91 +56,71 @@ func sumCosts(admitted []attempt, from int64) (sum int64) {
 	return sum
 }
 
-// admits checks every attempt against a definition: used returns how many of
-// the units admitted before it count at the attempt's time.
-func admits(t *testing.T, l Limit, all []attempt, used func(admitted []attempt, now int64) int64) {
-	t.Helper()
-	var admitted []attempt
-	for _, a := range all {
-		count := used(admitted, a.at)
-		if want := count+a.cost <= l.Units; a.Allowed != want {
-			t.Errorf("%+v with %d in use: %+v", l, count, a)
-		}
-		if a.Allowed {
-			admitted = append(admitted, a)
-			count += a.cost
-		}
-		if want := max(l.Units-count, 0); a.Remaining != want {
-			t.Errorf("%+v: remaining %d, want %d", l, a.Remaining, want)
-		}
-	}
-}
-
-func TestFixedWindowByDefinition(t *testing.T) {
-	eachRandom(t, FixedWindow, func(l Limit, all []attempt) {
-		start := int64(0) // of the window that the last admitted request was in
-		admits(t, l, all, func(admitted []attempt, now int64) int64 {
-			for _, a := range admitted {
-				switch {
-				case a.cost == 0 || a.at < start+l.WindowMicros:
-				case l.FromFirstRequest:
-					start = a.at
-				default:
-					start = a.at / l.WindowMicros * l.WindowMicros
+// TestWindowsByDefinition: an attempt is admitted just when its window has room. As the window of a log ends
+// with the attempt, no window anywhere holds more.
+func TestWindowsByDefinition(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{FixedWindow, SlidingWindowLog} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			eachRandom(t, algorithm, func(l Limit, all []attempt) {
+				var admitted []attempt
+				start := int64(0) // of the window that the last charge was in
+				for _, a := range all {
+					from := start
+					switch {
+					case algorithm == SlidingWindowLog:
+						from = a.at - l.WindowMicros + 1
+					case a.at < start+l.WindowMicros:
+					case l.FromFirstRequest:
+						from = a.at
+					default:
+						from = a.at / l.WindowMicros * l.WindowMicros
+					}
+					used := sumCosts(admitted, from)
+					if want := used+a.cost <= l.Units; a.Allowed != want {
+						t.Errorf("%+v with %d in use: %+v", l, used, a)
+					}
+					if a.Allowed {
+						admitted, used = append(admitted, a), used+a.cost
+					}
+					if a.Allowed && a.cost > 0 {
+						start = from
+					}
+					if want := max(l.Units-used, 0); a.Remaining != want {
+						t.Errorf("%+v: remaining %d, want %d", l, a.Remaining, want)
+					}
 				}
-			}
-			if now >= start+l.WindowMicros {
-				return 0
-			}
-			return sumCosts(admitted, start)
+			})
 		})
-	})
-}
-
-// TestSlidingWindowLogByDefinition: as an attempt is admitted just when the
-// window that ends with it has room, no window anywhere holds more.
-func TestSlidingWindowLogByDefinition(t *testing.T) {
-	eachRandom(t, SlidingWindowLog, func(l Limit, all []attempt) {
-		admits(t, l, all, func(admitted []attempt, now int64) int64 {
-			return sumCosts(admitted, now-l.WindowMicros+1)
-		})
-	})
-}
-
-// weightedSum is the units that count at a time, as a fraction, with the weight
-// of the sub-window partly outside rounded up by at most slack.
-func weightedSum(l Limit, admitted []attempt, now int64, slack *big.Rat) *big.Rat {
-	size := l.WindowMicros / max(l.SubWindows, 1)
-	start := now / size * size
-	whole := sumCosts(admitted, start-l.WindowMicros+size)
-	part := sumCosts(admitted, start-l.WindowMicros) - whole
-	weight := big.NewRat(size-(now-start), size)
-	if weight.Add(weight, slack); weight.Cmp(big.NewRat(1, 1)) > 0 {
-		weight.SetInt64(1)
 	}
-	sum := weight.Mul(weight, big.NewRat(part, 1))
-	return sum.Add(sum, big.NewRat(whole, 1))
 }
 
-// TestSlidingWindowCounterByDefinition: exact where limit * size fits into half
-// of what a double counts, else at most 2^-21 of a sub-window on the safe side.
+// TestSlidingWindowCounterByDefinition: the sub-window partly outside counts by the part that is inside. That is
+// exact where limit * size fits into half of what a double counts, else at most 2^-21 of a sub-window on the
+// safe side.
 func TestSlidingWindowCounterByDefinition(t *testing.T) {
 	eachRandom(t, SlidingWindowCounter, func(l Limit, all []attempt) {
-		slack := new(big.Rat)
-		size := big.NewInt(l.WindowMicros / max(l.SubWindows, 1))
-		if size.Mul(size, big.NewInt(l.Units)).Cmp(big.NewInt(1<<52)) > 0 {
+		size, slack, one := l.WindowMicros/max(l.SubWindows, 1), new(big.Rat), big.NewRat(1, 1)
+		product := big.NewInt(size)
+		if product.Mul(product, big.NewInt(l.Units)).Cmp(big.NewInt(1<<52)) > 0 {
 			slack.SetFrac64(1, 1<<21)
 		}
 		var admitted []attempt
 		for _, a := range all {
-			cost, limit := big.NewRat(a.cost, 1), big.NewRat(l.Units, 1)
-			least := weightedSum(l, admitted, a.at, new(big.Rat))
-			if a.Allowed && new(big.Rat).Add(least, cost).Cmp(limit) > 0 {
-				t.Errorf("%+v admitted %+v with %s in use", l, a, least.FloatString(9))
+			start := a.at / size * size
+			whole := sumCosts(admitted, start-l.WindowMicros+size)
+			part := big.NewRat(sumCosts(admitted, start-l.WindowMicros)-whole, 1)
+			room := big.NewRat(l.Units-whole-a.cost, 1) // for the part
+			weight := big.NewRat(size-(a.at-start), size)
+			least := new(big.Rat).Mul(weight, part)
+			if a.Allowed && least.Cmp(room) > 0 {
+				t.Errorf("%+v admitted %+v with %d + %s in use", l, a, whole, least.FloatString(9))
 			}
-			most := weightedSum(l, admitted, a.at, slack)
-			if !a.Allowed && most.Add(most, cost).Cmp(limit) <= 0 {
-				t.Errorf("%+v denied %+v with %s in use", l, a, least.FloatString(9))
+			if weight.Add(weight, slack); weight.Cmp(one) > 0 {
+				weight.Set(one)
+			}
+			if most := weight.Mul(weight, part); !a.Allowed && most.Cmp(room) <= 0 {
+				t.Errorf("%+v denied %+v with %d + %s in use", l, a, whole, least.FloatString(9))
 			}
 			if a.Allowed {
 				admitted = append(admitted, a)
@@ -162,24 +142,23 @@ func newExactBucket(l Limit, at int64) *exactBucket {
 	return &exactBucket{window, big.NewInt(l.Units), capacity, new(big.Int).Set(capacity), at}
 }
 
-// fill brings what time restores until then.
-func (b *exactBucket) fill(at int64) {
+// take takes cost, of which others may have taken in advance, if it is there within mostDelay, and returns in
+// how many whole microseconds it is.
+func (b *exactBucket) take(at, cost, mostDelay int64) (delay int64) {
 	b.tokens.Add(b.tokens, new(big.Int).Mul(big.NewInt(at-b.at), b.rate))
 	if b.tokens.Cmp(b.capacity) > 0 {
 		b.tokens.Set(b.capacity)
 	}
 	b.at = at
-}
-
-// take takes cost and reports whether it was there.
-func (b *exactBucket) take(at, cost int64) bool {
-	b.fill(at)
 	left := new(big.Int).Sub(b.tokens, new(big.Int).Mul(big.NewInt(cost), b.window))
-	if left.Sign() < 0 {
-		return false
+	if left.Sign() < 0 { // the wait is rounded up
+		short := new(big.Int).Neg(left)
+		delay = short.Add(short, b.rate).Sub(short, big.NewInt(1)).Div(short, b.rate).Int64()
 	}
-	b.tokens = left
-	return true
+	if delay <= mostDelay {
+		b.tokens = left
+	}
+	return delay
 }
 
 // TestBucketsByDefinition: what a bucket admits an exact one admits too, so that
@@ -194,7 +173,7 @@ func TestBucketsByDefinition(t *testing.T) {
 				}
 				exact := newExactBucket(l, all[0].at)
 				for _, a := range all {
-					if a.Allowed && !exact.take(a.at, a.cost) {
+					if a.Allowed && exact.take(a.at, a.cost, 0) > 0 {
 						t.Errorf("%+v admitted %+v, an exact bucket has %s / %d", l, a, exact.tokens, l.WindowMicros)
 					}
 				}
@@ -223,7 +202,7 @@ func TestBucketsUnderSaturation(t *testing.T) {
 				if decide(p, states, epoch+i*pause, cost, out) {
 					got++
 				}
-				if exact.take(epoch+i*pause, cost) {
+				if exact.take(epoch+i*pause, cost, 0) == 0 {
 					want++
 				}
 			}

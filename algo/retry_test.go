@@ -29,9 +29,9 @@ func TestRetryAfterIsExact(t *testing.T) {
 				switch {
 				case retry < 1:
 					t.Fatalf("%s, want 1 at least", what)
-				case !allowedAt(p, states, now+retry, cost):
+				case !peek(p, states, now+retry, cost).Allowed:
 					t.Fatalf("%s is too early", what)
-				case allowedAt(p, states, now+retry-1, cost):
+				case peek(p, states, now+retry-1, cost).Allowed:
 					t.Fatalf("%s is too late", what)
 				}
 			}
@@ -42,17 +42,11 @@ func TestRetryAfterIsExact(t *testing.T) {
 	}
 }
 
-// allowedAt decides on copies of the states.
-func allowedAt(p *Plan, states []State, nowMicros, cost int64) bool {
-	return decide(p, copyStates(states), nowMicros, cost, make([]Decision, len(states)))
-}
-
-func copyStates(states []State) []State {
-	copied := make([]State, len(states))
-	for i, st := range states {
-		copied[i] = slices.Clone(st)
-	}
-	return copied
+// peek is what a plan of one limit decides on a copy of its state.
+func peek(p *Plan, states []State, nowMicros, cost int64) Decision {
+	out := make([]Decision, 1)
+	decide(p, []State{slices.Clone(states[0])}, nowMicros, cost, out)
+	return out[0]
 }
 
 // TestResetAfterIsExact: reset_after from now, a limit whose state is left alone
@@ -69,10 +63,10 @@ func TestResetAfterIsExact(t *testing.T) {
 				now += r.step(&l, out[0], now)
 				decide(p, states, now, r.cost(l.Capacity()), out)
 				reset := out[0].ResetAfterMicros
-				if got := reportAt(p, states, now+reset).ResetAfterMicros; got != 0 {
+				if got := peek(p, states, now+reset, 0).ResetAfterMicros; got != 0 {
 					t.Fatalf("%+v, state %v: reset_after %d at %d, then %d more", l, states[0], reset, now, got)
 				}
-				if reset > 0 && reportAt(p, states, now+reset-1).ResetAfterMicros != 1 {
+				if reset > 0 && peek(p, states, now+reset-1, 0).ResetAfterMicros != 1 {
 					t.Fatalf("%+v, state %v: reset_after %d at %d is too long", l, states[0], reset, now)
 				}
 				if want := now + reset; reset > 0 && p.ExpiresAtMicros(0, states[0]) != want {
@@ -83,13 +77,6 @@ func TestResetAfterIsExact(t *testing.T) {
 	}
 }
 
-// reportAt is what a plan of one limit says of a cost of 0, on copies of the states.
-func reportAt(p *Plan, states []State, nowMicros int64) Decision {
-	out := make([]Decision, 1)
-	decide(p, copyStates(states), nowMicros, 0, out)
-	return out[0]
-}
-
 // TestExpiredStateIsNoState: a state that has expired decides like none, so that
 // it does not matter when Redis removes the key.
 func TestExpiredStateIsNoState(t *testing.T) {
@@ -98,10 +85,10 @@ func TestExpiredStateIsNoState(t *testing.T) {
 		r := newRandom(500 + uint64(a))
 		for range 600 {
 			l := r.limit(a)
-			p, states, old, fresh := mustPlan(t, l), make([]State, 1), make([]Decision, 1), make([]Decision, 1)
+			p, states, out := mustPlan(t, l), make([]State, 1), make([]Decision, 1)
 			now := epoch + r.Int64N(1e15)
 			for range 3 {
-				decide(p, states, now, r.cost(l.Capacity()), old)
+				decide(p, states, now, r.cost(l.Capacity()), out)
 				now += r.span(0, l.WindowMicros)
 			}
 			if len(states[0]) == 0 {
@@ -109,10 +96,9 @@ func TestExpiredStateIsNoState(t *testing.T) {
 			}
 			now = p.ExpiresAtMicros(0, states[0]) + r.span(0, MaxWindowMicros)
 			cost := r.cost(l.Capacity())
-			decide(p, copyStates(states), now, cost, old)
-			decide(p, make([]State, 1), now, cost, fresh)
-			if old[0] != fresh[0] {
-				t.Fatalf("%+v, state %v at %d: %+v, want %+v", l, states[0], now, old[0], fresh[0])
+			old, fresh := peek(p, states, now, cost), peek(p, make([]State, 1), now, cost)
+			if old != fresh {
+				t.Fatalf("%+v, state %v at %d: %+v, want %+v", l, states[0], now, old, fresh)
 			}
 		}
 	}

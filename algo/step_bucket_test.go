@@ -7,34 +7,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// stepModel is a bucket that is refilled in steps, written down anew: it walks from step to step, and
-// holds how many tokens are there.
-type stepModel struct {
-	limit, window, capacity int64
-	tokens, next            int64 // next is when the next step comes
-}
-
-// walk lets all steps up to a time bring their tokens.
-func (m *stepModel) walk(at int64) {
-	for ; m.next <= at; m.next += m.window {
-		m.tokens = min(m.tokens+m.limit, m.capacity)
-		if m.tokens == m.capacity { // further ones bring none
-			m.next += (at - m.next) / m.window * m.window
-		}
-	}
-}
-
-// until is how long it takes from a time on until so many tokens are there.
-func (m *stepModel) until(at, tokens int64) int64 {
-	later := *m
-	for later.tokens < tokens {
-		at = later.next
-		later.walk(at)
-	}
-	return at
-}
-
-// TestStepsByDefinition holds each decision on a bucket that is refilled in steps against the walk.
+// TestStepsByDefinition holds each decision on a bucket that is refilled in steps against a walk from step to
+// step, which knows how many tokens are there.
 func TestStepsByDefinition(t *testing.T) {
 	eachRandom(t, TokenBucket, func(l Limit, _ []attempt) {
 		r := newRandom(uint64(l.Units))
@@ -43,26 +17,32 @@ func TestStepsByDefinition(t *testing.T) {
 		if l.validate() != nil {
 			return
 		}
-		all := r.attempts(t, l, 150)
-		model := &stepModel{
-			limit: l.Units, window: l.WindowMicros, capacity: l.Capacity(), tokens: l.Capacity(),
-			next: floorTo(all[0].at, l.WindowMicros) + l.WindowMicros,
-		}
+		all, tokens := r.attempts(t, l, 150), l.Capacity()
+		next := floorTo(all[0].at, l.WindowMicros) + l.WindowMicros // when the next step comes
 		for _, a := range all {
-			model.walk(a.at)
-			fits := a.cost <= model.tokens
+			for ; next <= a.at; next += l.WindowMicros {
+				if tokens = min(tokens+l.Units, l.Capacity()); tokens == l.Capacity() { // further ones bring none
+					next += (a.at - next) / l.WindowMicros * l.WindowMicros
+				}
+			}
+			fits := a.cost <= tokens
 			what := fmt.Sprintf("%+v: %d at %d", l, a.cost, a.at)
 			testenv.Same(t, what+": that it is allowed", a.Allowed, fits)
 			switch {
 			case fits:
-				model.tokens -= a.cost
+				tokens -= a.cost
 			case a.cost > l.Capacity():
 				testenv.Same(t, what+": the wait", a.RetryAfterMicros, Never)
 			default:
-				testenv.Same(t, what+": the wait", a.RetryAfterMicros, model.until(a.at, a.cost)-a.at)
+				further := ceilDiv(a.cost-tokens, l.Units) - 1 // steps behind the next one
+				testenv.Same(t, what+": the wait", a.RetryAfterMicros, next+further*l.WindowMicros-a.at)
 			}
-			testenv.Same(t, what+": what remains", a.Remaining, model.tokens)
-			testenv.Same(t, what+": the reset", a.ResetAfterMicros, model.until(a.at, l.Capacity())-a.at)
+			testenv.Same(t, what+": what remains", a.Remaining, tokens)
+			reset := int64(0)
+			if missing := l.Capacity() - tokens; missing > 0 {
+				reset = next + (ceilDiv(missing, l.Units)-1)*l.WindowMicros - a.at
+			}
+			testenv.Same(t, what+": the reset", a.ResetAfterMicros, reset)
 		}
 	})
 }

@@ -354,18 +354,3 @@ func TestParseRulingOfAnything(t *testing.T) {
 		}
 	}
 }
-
-// mostWithTerms runs a plan of as many limits as there may be with all terms.
-func mostWithTerms(t *testing.T, client *redis.Client, limits []Limit) {
-	t.Helper()
-	plan := mustPlanWithTerms(t, Terms{Overrides: true, Penalty: threeStrikes}, limits...)
-	w := newTwins(t, onRedis(client), plan, "most")
-	_, allowed := w.decide(t, epoch, 3)
-	testenv.Same(t, fmt.Sprintf("that %+v allow it", limits), allowed, true)
-	w.withoutTime()
-	_, _, _, err := w.ruleInLua(t, 0, costing(w.Each(0)...))
-	if err != nil && !errors.Is(err, ErrOtherTime) {
-		t.Fatalf("%+v: %v", limits, err)
-	}
-	client.Del(ctx, slices.Concat(w.keys, w.ruleKeys, w.clock)...)
-}

@@ -10,30 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// planOf is the plan of an example.
-func planOf(t *testing.T, v *vectors.Vector) *Plan {
-	t.Helper()
-	var limits []Limit
-	for _, l := range v.Limits {
-		algorithm, ok := ParseAlgorithm(l.Algorithm)
-		if !ok {
-			t.Fatalf("no algorithm %q", l.Algorithm)
-		}
-		for i := range l.Bounds {
-			if l.Calendar != "" {
-				l.Bounds[i] = epoch + l.Bounds[i]*1e6
-			}
-		}
-		limits = append(limits, Limit{
-			CalendarID: l.Calendar, Bounds: Bounds(l.Bounds),
-			Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
-			FromFirstRequest: l.FirstRequest, Steps: l.Step, SubWindows: l.SubWindows,
-			Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
-		})
-	}
-	return mustPlan(t, limits...)
-}
-
 // TestVectors replays the examples in Go and on a real Redis.
 func TestVectors(t *testing.T) {
 	t.Parallel()
@@ -45,7 +21,23 @@ func TestVectors(t *testing.T) {
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
-			p := planOf(t, &v)
+			var limits []Limit
+			for _, l := range v.Limits {
+				algorithm, ok := ParseAlgorithm(l.Algorithm)
+				testenv.Same(t, "that there is an algorithm "+l.Algorithm, ok, true)
+				for i := range l.Bounds {
+					if l.Calendar != "" {
+						l.Bounds[i] = epoch + l.Bounds[i]*1e6
+					}
+				}
+				limits = append(limits, Limit{
+					CalendarID: l.Calendar, Bounds: Bounds(l.Bounds),
+					Algorithm: algorithm, Units: l.Limit, WindowMicros: l.WindowMs * 1000, Burst: l.Burst,
+					FromFirstRequest: l.FirstRequest, Steps: l.Step, SubWindows: l.SubWindows,
+					Queue: l.Queue, MaxDelayMicros: l.MaxDelayMs * 1000, TTLMicros: l.TTLMs * 1000,
+				})
+			}
+			p := mustPlan(t, limits...)
 			w := newTwins(t, onRedis(client), p, v.Name)
 			for n := range v.Steps {
 				s, what := &v.Steps[n], fmt.Sprintf("step %d: ", n)

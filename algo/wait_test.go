@@ -2,7 +2,6 @@ package algo
 
 import (
 	"fmt"
-	"math/big"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -27,7 +26,7 @@ func TestWaitsByDefinition(t *testing.T) {
 				}
 				leaves := a.at + a.DelayMicros
 				inTurn := last <= leaves && a.DelayMicros <= l.MaxDelayMicros
-				if !exact.take(leaves, a.cost) || !inTurn {
+				if exact.take(leaves, a.cost, 0) > 0 || !inTurn {
 					t.Fatalf("%+v: %+v leaves at %d, the one before at %d; an exact bucket has %s / %d",
 						l, a, leaves, last, exact.tokens, l.WindowMicros)
 				}
@@ -40,20 +39,6 @@ func TestWaitsByDefinition(t *testing.T) {
 			t.Errorf("%s: only %d have waited", a, waited)
 		}
 	}
-}
-
-// borrow takes a cost, of which others may have taken in advance, if it is there in time, and returns when.
-func (b *exactBucket) borrow(at, cost, mostDelay int64) (delay int64) {
-	b.fill(at)
-	left := new(big.Int).Sub(b.tokens, new(big.Int).Mul(big.NewInt(cost), b.window))
-	if left.Sign() < 0 { // the wait is rounded up
-		short := new(big.Int).Neg(left)
-		delay = short.Add(short, b.rate).Sub(short, big.NewInt(1)).Div(short, b.rate).Int64()
-	}
-	if delay <= mostDelay {
-		b.tokens = left
-	}
-	return delay
 }
 
 // TestWaitsAreExact: where intervals are whole microseconds, each request waits as long as in an exact
@@ -72,7 +57,7 @@ func TestWaitsAreExact(t *testing.T) {
 				if a.cost > l.Capacity() {
 					want = Decision{RetryAfterMicros: Never}
 				} else if a.cost > 0 {
-					want.DelayMicros = exact.borrow(a.at, a.cost, l.MaxDelayMicros)
+					want.DelayMicros = exact.take(a.at, a.cost, l.MaxDelayMicros)
 				}
 				if over := want.DelayMicros - l.MaxDelayMicros; over > 0 {
 					want = Decision{RetryAfterMicros: over}
@@ -95,8 +80,7 @@ func TestWithoutItsCharge(t *testing.T) {
 		now := epoch + r.Int64N(1e15)
 		for range 50 {
 			now += r.step(&l, out[0], now)
-			decide(p, copyStates(states), now, 0, out)
-			before, cost := out[0], max(r.cost(l.Capacity()), 1)
+			before, cost := peek(p, states, now, 0), max(r.cost(l.Capacity()), 1)
 			if !decide(p, states, now, cost, out) {
 				continue
 			}

@@ -141,13 +141,15 @@ func TestPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(pageHead)
 	folder := ""
-	slices.SortStableFunc(numbers, func(a, b *Number) int { return strings.Compare(folderOf(a), folderOf(b)) })
+	slices.SortStableFunc(numbers, func(a, b *Number) int {
+		return strings.Compare(path.Dir(a.File), path.Dir(b.File))
+	})
 	for _, n := range numbers {
 		if !n.Bound {
 			continue
 		}
-		if folder != folderOf(n) {
-			folder = folderOf(n)
+		if of := path.Dir(n.File); folder != of {
+			folder = of
 			fmt.Fprintf(&page, "\n## %s\n\n| bound | value | of | then | protects |\n|---|---:|---|---|---|\n", folder)
 		}
 		value, unit := shown(n)
@@ -156,8 +158,6 @@ func TestPage(t *testing.T) {
 	}
 	testenv.Golden(t, pageFile, page.String())
 }
-
-func folderOf(n *Number) string { return n.File[:strings.LastIndex(n.File, "/")] }
 
 // shown is a bound's value and unit for readers.
 func shown(n *Number) (value, unit string) {

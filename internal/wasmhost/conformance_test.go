@@ -69,39 +69,63 @@ var conformance = []exchange{
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	envoy := startEnvoy(t, testenv.Tool(t, "envoy"), conformanceScript)
-	host := newConformanceHost(t, strings.Count(envoy.process.Log(), "plugin configure\n"))
+	options := Options{
+		Wasm:  guest(t, "custommalloc"),
+		Envoy: NewEnvoy(),
+		Clusters: map[string]Cluster{
+			"dead":    &Memory{Refuse: GRPCUnavailable},
+			"refused": refusing{},
+			"echo":    &Memory{OnSend: echo},
+		},
+	}
+	var host *Host // the last of as many VMs as Envoy has started, which share data and metrics
+	var plugin *Plugin
+	for range strings.Count(envoy.process.Log(), "plugin configure\n") {
+		host = Start(t, options)
+		plugin = startPlugin(t, host, conformanceScript)
+	}
+	var streams []*conformanceStream
 	for i, x := range conformance {
-		host.run(x)
+		s := &conformanceStream{Stream: plugin.NewStream()}
+		s.Properties["request.path"] = []byte(x.path)
+		s.RequestHeaders(Request(x.method, x.path, x.headers...), x.body == "")
+		if x.body != "" {
+			s.RequestBody([]byte(x.body), false)
+			s.RequestBody(nil, true)
+		}
+		streams = append(streams, s)
+		host.Drain()
+		for _, s := range streams {
+			s.proceed()
+		}
 		if i > 0 {
 			envoy.run(x)
 		}
 		testenv.Wait(t, patience, func() error {
-			if got, want := len(envoy.lines()), len(logged(host.Host)); got < want {
+			if got, want := len(envoy.lines()), len(logged(host)); got < want {
 				return fmt.Errorf("Envoy's guest has logged %d lines of %d:\n%s", got, want, envoy.process.Log())
 			}
 			return nil
 		})
 	}
-	seen, want := bySpeaker(logged(host.Host)), bySpeaker(envoy.lines())
-	for who := range want {
-		if !slices.Equal(want[who], seen[who]) {
-			t.Errorf("%s:\nEnvoy\n%s\n\nHost\n%s", who, strings.Join(want[who], "\n"), strings.Join(seen[who], "\n"))
+	// Requests that run at the same time take turns in no order: compare what each context has logged.
+	var logs [2]map[string][]string
+	for i, lines := range [2][]string{envoy.lines(), logged(host)} {
+		who := ""
+		logs[i] = map[string][]string{}
+		for _, line := range lines {
+			if !strings.HasPrefix(line, " ") {
+				who = strings.Fields(line)[0]
+			}
+			logs[i][who] = append(logs[i][who], line)
 		}
 	}
-	testenv.Same(t, "the number of contexts in the Host", len(seen), len(want))
-}
-
-// bySpeaker sorts the lines by the context that logged them: requests that run
-// at the same time take turns in no order.
-func bySpeaker(lines []string) map[string][]string {
-	sorted, who := map[string][]string{}, ""
-	for _, line := range lines {
-		if !strings.HasPrefix(line, " ") {
-			who = strings.Fields(line)[0]
+	for who, want := range logs[0] {
+		if seen := logs[1][who]; !slices.Equal(want, seen) {
+			t.Errorf("%s:\nEnvoy\n%s\n\nHost\n%s", who, strings.Join(want, "\n"), strings.Join(seen, "\n"))
 		}
-		sorted[who] = append(sorted[who], line)
 	}
-	return sorted
+	testenv.Same(t, "the number of contexts in the Host", len(logs[1]), len(logs[0]))
 }
 
 // A realEnvoy runs the guest with one worker.

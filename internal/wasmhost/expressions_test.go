@@ -30,18 +30,6 @@ var older = map[string]map[string]string{
 	},
 }
 
-// release is the first two numbers of an Envoy's version.
-func release(t *testing.T, program string) string {
-	t.Helper()
-	out, err := exec.Command(program, "--version").Output()
-	testenv.OK(t, err)
-	numbers := regexp.MustCompile(`/(\d+\.\d+)\.\d+/`).FindSubmatch(out)
-	if numbers == nil {
-		t.Fatalf("no version in %q", out)
-	}
-	return string(numbers[1])
-}
-
 // claims are the metadata of conformance/envoy.yaml.
 var claims = map[string]any{
 	"text": "alice", "whole": 42.0, "large": 1234567.0, "half": 1.5, "yes": true, "decimal": "17",
@@ -80,7 +68,13 @@ func TestExpressionConformance(t *testing.T) {
 		programs = append(programs, usual)
 	}
 	for _, program := range programs {
-		version := release(t, program)
+		out, err := exec.Command(program, "--version").Output()
+		testenv.OK(t, err)
+		numbers := regexp.MustCompile(`/(\d+\.\d+)\.\d+/`).FindSubmatch(out)
+		if numbers == nil {
+			t.Fatalf("no version in %q", out)
+		}
+		version := string(numbers[1]) // the first two numbers
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			envoy := startEnvoy(t, program, script)

@@ -19,17 +19,15 @@ import (
 // The years in which the oracle is asked.
 const firstYear, lastYear = 1990, 2050
 
-// goZones is the directory of the zones that come with Go.
-func goZones() (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	return filepath.Join(strings.TrimSpace(string(root)), "lib", "time"), err
-}
+// goZones has the zones that come with Go.
+var goZones string
 
 // TestMain makes package time take the zones that come with Go, and no others.
 func TestMain(m *testing.M) {
-	dir, err := goZones()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	goZones = filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")
 	if err == nil {
-		err = os.Setenv("ZONEINFO", filepath.Join(dir, "zoneinfo.zip"))
+		err = os.Setenv("ZONEINFO", goZones)
 	}
 	if err != nil {
 		panic(err)
@@ -178,11 +176,9 @@ func TestOracle(t *testing.T) {
 // The zones are of the release that comes with this Go, whose names they all have.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	dir, err := goZones()
-	testenv.OK(t, err)
-	script := testenv.Read(t, filepath.Join(dir, "update.bash"))
+	script := testenv.Read(t, filepath.Join(filepath.Dir(goZones), "update.bash"))
 	release := string(regexp.MustCompile(`(?m)^DATA=(\w+)$`).FindSubmatch(script)[1])
-	archive, err := zip.OpenReader(filepath.Join(dir, "zoneinfo.zip"))
+	archive, err := zip.OpenReader(goZones)
 	testenv.OK(t, err)
 	defer archive.Close()
 	var names []string

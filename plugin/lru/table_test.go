@@ -7,65 +7,47 @@ import (
 	"testing"
 )
 
-// model is a table as one would write it without care for speed: the last used
-// identity is the first.
-type model struct {
-	order  []string
-	values map[string]int
-	size   int
-}
-
-func (m *model) use(key string) bool {
-	i := slices.Index(m.order, key)
-	if i < 0 {
-		return false
-	}
-	m.order = slices.Insert(slices.Delete(m.order, i, i+1), 0, key)
-	return true
-}
-
-func (m *model) put(key string, value int) (fresh bool) {
-	if !m.use(key) {
-		if len(m.order) == m.size {
-			delete(m.values, m.order[m.size-1])
-			m.order = m.order[:m.size-1]
-		}
-		m.order = slices.Insert(m.order, 0, key)
-		fresh = true
-	}
-	m.values[key] = value
-	return fresh
-}
-
-// The table does what the model does, whatever is asked of it.
+// The table does what a slow model does, whatever is asked of it.
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 3, 16, 100} {
 		random := rand.New(rand.NewPCG(uint64(size), 1))
-		table, m := New[int, int](size, 1), &model{values: map[string]int{}, size: size}
+		table := New[int, int](size, 1)
+		var order []string // of the identities, the last used first
+		values := map[string]int{}
 		for i := range 20_000 {
 			list, tag := random.IntN(3), fmt.Append(nil, random.IntN(2*size))
 			key := fmt.Sprint(list, "|", string(tag))
-			switch random.IntN(100) {
-			case 0:
+			place := slices.Index(order, key)
+			known := place >= 0
+			switch action := random.IntN(100); {
+			case action == 0:
 				table.Clear()
-				m.order, m.values = nil, map[string]int{}
-			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20:
+				order = nil
+				continue
+			case action <= 20:
 				value, fresh := table.Put(list, tag)
-				*value = i
-				if want := m.put(key, i); fresh != want {
+				*value, values[key] = i, i
+				if fresh == known {
 					t.Fatalf("size %d, step %d: Put(%s) is fresh: %v", size, i, key, fresh)
 				}
 			default:
 				value := table.Get(list, tag)
-				known := m.use(key)
 				if known != (value != nil) {
 					t.Fatalf("size %d, step %d: Get(%s) found it: %v, want %v", size, i, key, value != nil, known)
 				}
-				if known && *value != m.values[key] {
-					t.Fatalf("size %d, step %d: Get(%s) = %d, want %d", size, i, key, *value, m.values[key])
+				if !known {
+					continue
+				}
+				if *value != values[key] {
+					t.Fatalf("size %d, step %d: Get(%s) = %d, want %d", size, i, key, *value, values[key])
 				}
 			}
+			if known {
+				order = slices.Delete(order, place, place+1)
+			}
+			order = slices.Insert(order, 0, key)
+			order = order[:min(len(order), size)]
 		}
 	}
 }

@@ -149,7 +149,11 @@ func TestHeld(t *testing.T) {
 	want, all := map[whose]int64{}, map[*Slot]whose{}
 	for range 5000 {
 		w := whose{rule.LimitSetID(random.IntN(2)), fmt.Sprint("r|", random.IntN(40)), random.IntN(2) == 0}
-		if s := anyOf(all); s != nil && random.IntN(2) == 0 {
+		var s *Slot // any that is held
+		for s = range all {
+			break
+		}
+		if s != nil && random.IntN(2) == 0 {
 			w = all[s]
 			want[w] -= s.Slots
 			delete(all, s)
@@ -158,19 +162,11 @@ func TestHeld(t *testing.T) {
 			}
 			continue
 		}
-		s := &Slot{Slots: 1 + random.Int64N(3)}
+		s = &Slot{Slots: 1 + random.Int64N(3)}
 		b.Occupy(s, w.set, []byte(w.tag), w.embedded, 0)
 		all[s] = w
 		if want[w] += s.Slots; b.Held(w.set, []byte(w.tag), w.embedded) != want[w] {
 			t.Fatalf("%+v: %d held, want %d", w, b.Held(w.set, []byte(w.tag), w.embedded), want[w])
 		}
 	}
-}
-
-// anyOf is any slot; nil if there is none.
-func anyOf[V any](all map[*Slot]V) *Slot {
-	for s := range all {
-		return s
-	}
-	return nil
 }

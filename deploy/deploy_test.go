@@ -14,31 +14,19 @@ import (
 	"github.com/sluiceproxy/sluice/bridge"
 	"github.com/sluiceproxy/sluice/deploy"
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text := testenv.File(t, name)
-	return string(text)
-}
-
-func parse(t *testing.T, text string) *envoyconf.Config {
-	t.Helper()
-	c, err := envoyconf.Parse([]byte(text))
-	testenv.OK(t, err)
-	return c
-}
 
 // TestOneSource: the labels of the metrics are those of envoy.yaml, and the fields of the
 // access log those of docs/observability.md, in every file for Envoy. mesh/render holds those of the chart.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
-	labels := parse(t, read(t, "envoy.yaml")).Get("stats_config")
-	_, rest, _ := strings.Cut(read(t, "docs/observability.md"), "```yaml\nlog_format:\n")
+	labels := envoytest.Parse(t, string(testenv.File(t, "envoy.yaml"))).Get("stats_config")
+	_, rest, _ := strings.Cut(string(testenv.File(t, "docs/observability.md")), "```yaml\nlog_format:\n")
 	block, _, ok := strings.Cut(rest, "```")
 	testenv.Same(t, "that docs/observability.md has a log_format", ok, true)
-	log := parse(t, "log_format:\n"+block).Get("log_format/json_format")
+	log := envoytest.Parse(t, "log_format:\n"+block).Get("log_format/json_format")
 	const format = envoyconf.ConnectionManager + "/access_log/0/typed_config/log_format/json_format"
 	type copied struct {
 		what      string
@@ -50,7 +38,7 @@ func TestOneSource(t *testing.T) {
 		t.Fatalf("%d files in deploy/envoy, %v", len(names), err)
 	}
 	for _, name := range append(names, "relay/limiter.yaml") {
-		c := parse(t, read(t, path.Join("deploy", name)))
+		c := envoytest.Parse(t, string(testenv.File(t, path.Join("deploy", name))))
 		copies = append(
 			copies,
 			copied{name + ": stats_config", c.Get("stats_config"), labels},
@@ -69,12 +57,12 @@ func TestOneBridge(t *testing.T) {
 	t.Parallel()
 	code := regexp.MustCompile(`(?m)vm_id: sluice-bridge\n *runtime: envoy\.wasm\.runtime\.v8\n(?: *#.*\n)* *(code: .*)`)
 	want := "code: {local: {inline_bytes: " + base64.StdEncoding.EncodeToString(bridge.Wasm) + "}}"
-	files := map[string]string{"envoy.yaml": read(t, "envoy.yaml")}
+	files := map[string]string{"envoy.yaml": string(testenv.File(t, "envoy.yaml"))}
 	for _, pattern := range []string{"*/*.yaml", "chart/templates/*"} {
 		names, err := fs.Glob(os.DirFS(filepath.Join(testenv.Root(t), "deploy")), pattern)
 		testenv.OK(t, err)
 		for _, name := range names {
-			files["deploy/"+name] = read(t, "deploy/"+name)
+			files["deploy/"+name] = string(testenv.File(t, "deploy/"+name))
 		}
 	}
 	bridges := 0
@@ -97,8 +85,8 @@ func TestOneBridge(t *testing.T) {
 func TestOneUser(t *testing.T) {
 	t.Parallel()
 	user := regexp.MustCompile(`ACL SETUSER (.+)\n`)
-	direct := user.FindStringSubmatch(read(t, "deploy/envoy/tls-acl.yaml"))
-	relay := user.FindStringSubmatch(read(t, "deploy/relay/relay.yaml"))
+	direct := user.FindStringSubmatch(string(testenv.File(t, "deploy/envoy/tls-acl.yaml")))
+	relay := user.FindStringSubmatch(string(testenv.File(t, "deploy/relay/relay.yaml")))
 	if direct == nil || relay == nil {
 		t.Fatalf("the relay's user is %q, that of tls-acl.yaml %q", relay, direct)
 	}

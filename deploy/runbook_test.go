@@ -15,14 +15,14 @@ func TestRunbook(t *testing.T) {
 	const address = "https://github.com/sluiceproxy/sluice/blob/main/docs/runbook.md#"
 	var alerts []string
 	for _, m := range regexp.MustCompile(`(?ms)^  - alert: (\w+)$(.*?)(?:^$|\z)`).FindAllStringSubmatch(
-		read(t, "deploy/prometheus/alerts.yaml"), -1,
+		string(testenv.File(t, "deploy/prometheus/alerts.yaml")), -1,
 	) {
 		alerts = append(alerts, m[1])
 		if want := "\n      runbook_url: " + address + strings.ToLower(m[1]) + "\n"; !strings.Contains(m[2], want) {
 			t.Errorf("%s has no%s", m[1], want)
 		}
 	}
-	_, page, _ := strings.Cut(read(t, "docs/runbook.md"), "\n## Alerts\n")
+	_, page, _ := strings.Cut(string(testenv.File(t, "docs/runbook.md")), "\n## Alerts\n")
 	var sections []string
 	for section := range strings.SplitSeq(page, "\n### ") {
 		name, text, found := strings.Cut(section, "\n")

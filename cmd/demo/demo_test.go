@@ -58,21 +58,6 @@ func start(t *testing.T, store string, taken int) *running {
 	return r
 }
 
-func status(t *testing.T, url string) (int, http.Header) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("x-api-key", "alice")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode, resp.Header
-}
-
 // expectEnded wants that nothing listens any more where the demo did.
 func expectEnded(t *testing.T, p ports) {
 	t.Helper()
@@ -96,18 +81,20 @@ func TestDemo(t *testing.T) {
 			taken := other.Addr().(*net.TCPAddr).Port
 			d := start(t, store, taken)
 			testenv.Wait(t, startLimit, func() error { // Redis may be slow at first
-				_, header := status(t, d.url+"/api/other")
-				if limit := header.Get("x-ratelimit-limit"); limit != "5" {
+				resp, _, err := testenv.Send(http.MethodGet, d.url+"/api/other", "", "x-api-key: alice")
+				testenv.OK(t, err)
+				if limit := resp.Header.Get("x-ratelimit-limit"); limit != "5" {
 					return fmt.Errorf("a limit of %q, want 5", limit)
 				}
 				return nil
 			})
 			testenv.Wait(t, startLimit, func() error { // as fast as the limit of one a second forgets
-				code, header := status(t, d.url+"/api/orders")
-				if code != http.StatusTooManyRequests {
-					return fmt.Errorf("status %d, want 429", code)
+				resp, _, err := testenv.Send(http.MethodGet, d.url+"/api/orders", "", "x-api-key: alice")
+				testenv.OK(t, err)
+				if resp.StatusCode != http.StatusTooManyRequests {
+					return fmt.Errorf("status %d, want 429", resp.StatusCode)
 				}
-				testenv.Same(t, "retry-after", header.Get("retry-after"), "1")
+				testenv.Same(t, "retry-after", resp.Header.Get("retry-after"), "1")
 				return nil
 			})
 			for _, want := range []string{

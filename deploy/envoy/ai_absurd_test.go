@@ -72,7 +72,7 @@ var aiLeavers = aiTest{name: "leavers", play: func(t *testing.T, g *aiGateway) {
 	}
 	group.Wait()
 	testenv.Wait(t, patience, func() error {
-		all := g.charged(t)
+		_, all := g.charged(t)
 		for _, got := range all {
 			if got != worth && got != limit {
 				return fmt.Errorf("%d tokens are charged, want %d or %d; all: %v", got, worth, limit, all)
@@ -95,7 +95,7 @@ var aiOtherRequests = aiTest{name: "other requests", play: func(t *testing.T, g 
 		testenv.Same(t, path+": status", status, http.StatusNotFound)
 	}
 	testenv.Same(t, "requests of the provider", g.upstream.Count(), 0)
-	_, _, err := send(http.MethodGet, g.url+"/v1/models", "")
+	_, _, err := testenv.Send(http.MethodGet, g.url+"/v1/models", "")
 	testenv.OK(t, err)
 	testenv.Same(t, "requests of the provider", g.upstream.Count(), 1)
 }}
@@ -126,7 +126,7 @@ var aiGreed = aiTest{name: "greed", play: func(t *testing.T, g *aiGateway) {
 				if tc.authorization == "" {
 					fields = fields[:1]
 				}
-				if _, _, err := send(http.MethodPost, g.url+"/v1/chat/completions", body, fields...); err != nil {
+				if _, _, err := testenv.Send(http.MethodPost, g.url+"/v1/chat/completions", body, fields...); err != nil {
 					t.Error(err)
 				}
 			})
@@ -175,12 +175,13 @@ var aiAbsurdReservation = aiTest{
 			{members: `"max_tokens": 1000, "n": 1e300`, status: http.StatusTooManyRequests},
 			{members: `"n": 128`, status: http.StatusTooManyRequests},
 		} {
-			before := g.sum(t)
+			before, _ := g.charged(t)
 			status, _ := g.ask(t, fmt.Sprint("key-", i), "/v1/chat/completions", fmt.Sprintf(
 				`{"model": "gpt-test", %s, "messages": [{"role": "user", "content": "usage=null"}]}`, tc.members,
 			))
 			testenv.Same(t, tc.members+": status", status, max(tc.status, http.StatusOK))
-			got, least, most := g.sum(t)-before, tc.output, min(tc.output+prompt, limit)
+			after, _ := g.charged(t)
+			got, least, most := after-before, tc.output, min(tc.output+prompt, limit)
 			if tc.output == 0 {
 				most = 0
 			}

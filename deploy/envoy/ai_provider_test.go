@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,6 +70,7 @@ var apis = map[string]api{
 type provider struct {
 	mu    sync.Mutex
 	given map[string]int // tokens by authorization
+	total atomic.Int64   // of all
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,6 +112,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.given[r.Header.Get("authorization")] += worth
 	p.mu.Unlock()
+	p.total.Add(int64(worth))
 
 	time.Sleep(20 * time.Millisecond)
 	spoken, output := apis[r.URL.Path], fmt.Sprint(worth-20)
@@ -145,14 +148,4 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// sum is the tokens that it has given to all.
-func (p *provider) sum() (tokens int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range p.given {
-		tokens += n
-	}
-	return tokens
 }

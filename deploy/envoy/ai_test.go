@@ -109,7 +109,7 @@ type sdkResult struct {
 func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResult) {
 	t.Helper()
 	query := url.Values{"url": {g.url}, "key": {key}, "number": {fmt.Sprint(number)}}
-	_, text, err := send(http.MethodGet, g.python+action+"?"+query.Encode(), "")
+	_, text, err := testenv.Send(http.MethodGet, g.python+action+"?"+query.Encode(), "")
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &r)
 	}
@@ -122,7 +122,7 @@ func (g *aiGateway) sdk(t *testing.T, action, key string, number int) (r sdkResu
 // ask sends a request as a program does, and returns the answer's status and text, be it cut off.
 func (g *aiGateway) ask(t *testing.T, key, path, body string) (status int, text string) {
 	t.Helper()
-	resp, text, err := send(http.MethodPost, g.url+path, body,
+	resp, text, err := testenv.Send(http.MethodPost, g.url+path, body,
 		"content-type: application/json", "authorization: Bearer "+key)
 	if resp == nil {
 		t.Error(err)
@@ -131,40 +131,33 @@ func (g *aiGateway) ask(t *testing.T, key, path, body string) (status int, text 
 	return resp.StatusCode, text
 }
 
-// charged is what Redis has charged each key: of a window that slides the numbers behind the start of its newest part
-// (algo/sliding_window_counter.lua), of a fixed one the lower 31 bits of its number (algo/fixed_window.lua).
-func (g *aiGateway) charged(t *testing.T) (all []int) {
+// charged is what Redis has charged all keys, and each of them: of a window that slides the numbers behind the start
+// of its newest part (algo/sliding_window_counter.lua), of a fixed one the lower 31 bits of its number
+// (algo/fixed_window.lua).
+func (g *aiGateway) charged(t *testing.T) (sum int, all []int) {
 	t.Helper()
 	keys, err := g.client.Keys(ctx, g.name+":*_window*").Result()
 	testenv.OK(t, err)
 	for _, key := range keys {
 		state, err := g.client.Get(ctx, key).Result()
 		testenv.OK(t, err)
-		sum, err := strconv.Atoi(state)
-		if sum &= 1<<31 - 1; err != nil {
-			sum = 0
+		n, err := strconv.Atoi(state)
+		if n &= 1<<31 - 1; err != nil {
+			n = 0
 			for counts := range slices.Chunk([]byte(state[8:]), 4) {
-				sum += int(binary.LittleEndian.Uint32(counts))
+				n += int(binary.LittleEndian.Uint32(counts))
 			}
 		}
-		all = append(all, sum)
+		sum, all = sum+n, append(all, n)
 	}
-	return all
-}
-
-func (g *aiGateway) sum(t *testing.T) (sum int) {
-	t.Helper()
-	for _, n := range g.charged(t) {
-		sum += n
-	}
-	return sum
+	return sum, all
 }
 
 // awaitSum waits until settlements have made what all keys are charged so much.
 func (g *aiGateway) awaitSum(t *testing.T, want int) {
 	t.Helper()
 	testenv.Wait(t, patience, func() error {
-		if got := g.sum(t); got != want {
+		if got, _ := g.charged(t); got != want {
 			return fmt.Errorf("Redis has %d, want %d", got, want)
 		}
 		return nil
@@ -265,8 +258,7 @@ func TestAIPage(t *testing.T) {
 	page := testenv.File(t, "docs/ai.md")
 	_, example, _ := strings.Cut(string(page), "```json rule\n")
 	example, _, _ = strings.Cut(example, "```")
-	c, err := envoyconf.Parse(testenv.Read(t, "ai.yaml"))
-	testenv.OK(t, err)
+	c := envoytest.Parse(t, string(testenv.Read(t, "ai.yaml")))
 	var shown any
 	var shipped struct{ Rules []any }
 	testenv.OK(t, json.Unmarshal([]byte(example), &shown))
@@ -295,7 +287,7 @@ var aiKeys = aiTest{
 			other, spellings = "authorization", []string{"k", "k", "k", "k", "k"}
 		}
 		for i, want := range []int{200, 200, 200, 429, 429} {
-			resp, _, err := send(http.MethodPost, g.url+"/v1/chat/completions",
+			resp, _, err := testenv.Send(http.MethodPost, g.url+"/v1/chat/completions",
 				`{"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "worth=50"}]}`,
 				"content-type: application/json", fmt.Sprintf("%s: Bearer made-up-%d", other, i), g.variant+": "+spellings[i])
 			testenv.OK(t, err)

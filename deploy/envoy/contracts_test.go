@@ -76,7 +76,7 @@ func answers(url string, args []string) error {
 	counts := map[string]int{}
 	for range n {
 		group.Go(func() {
-			resp, body, err := send(http.MethodGet, url+args[1], "", args[2])
+			resp, body, err := testenv.Send(http.MethodGet, url+args[1], "", args[2])
 			answer := fmt.Sprint(err)
 			if err == nil {
 				answer = fmt.Sprint(resp.StatusCode) + map[bool]string{true: " " + body}[resp.StatusCode == http.StatusOK]

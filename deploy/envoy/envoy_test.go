@@ -5,7 +5,6 @@ package envoy_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -45,25 +44,6 @@ func start(t *testing.T, file string, edit func(*envoyconf.Config), env ...strin
 	})
 }
 
-// send sends a request with fields such as "x-api-key: acme", and returns its answer once it has ended.
-func send(method, url, body string, fields ...string) (*http.Response, string, error) {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return nil, "", err
-	}
-	for _, field := range fields {
-		name, value, _ := strings.Cut(field, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	return resp, string(answer), err
-}
-
 // decided wants requests to be rejected by a limit of the given capacity, and Redis to have counters: a rejection
 // may come from the embedded store.
 func decided(t *testing.T, e *envoytest.Envoy, capacity string, server redis.Cmdable) {
@@ -84,7 +64,7 @@ func TestRedis(t *testing.T) {
 	server := redistest.Start(t)
 	e := start(t, "redis.yaml", func(c *envoyconf.Config) { c.SetRedis(server.Addr) })
 	decided(t, e, "20", server.Client())
-	resp, _, err := send(http.MethodGet, e.URL+"/healthz", "")
+	resp, _, err := testenv.Send(http.MethodGet, e.URL+"/healthz", "")
 	testenv.OK(t, err)
 	testenv.Same(t, "status of the exempt path", resp.StatusCode, http.StatusOK)
 	testenv.Same(t, "its limit", resp.Header.Get("X-RateLimit-Limit"), "")
@@ -115,7 +95,7 @@ func TestPerRoute(t *testing.T) {
 		{"/static/%2e%2e/login", "5"},
 		{"//reports/a", "2"},
 	} {
-		resp, _, err := send(http.MethodGet, e.URL+route.path, "")
+		resp, _, err := testenv.Send(http.MethodGet, e.URL+route.path, "")
 		testenv.OK(t, err)
 		testenv.Same(t, route.path+": status", resp.StatusCode, http.StatusOK)
 		testenv.Same(t, route.path+": limit", resp.Header.Get("X-RateLimit-Limit"), route.limit)
@@ -135,7 +115,7 @@ func TestFailover(t *testing.T) {
 	})
 	await := func(asked *redistest.Server) {
 		testenv.Wait(t, patience, func() error {
-			_, _, _ = send(http.MethodGet, e.URL, "")
+			_, _, _ = testenv.Send(http.MethodGet, e.URL, "")
 			return asked.Scripted()
 		})
 	}
@@ -228,7 +208,7 @@ func TestMonitoringWithoutLabels(t *testing.T) {
 				c.Delete("stats_config")
 			})
 			p := promtest.Start(t, strings.TrimPrefix(e.Admin, "http://"))
-			p.ExpectData(func() { _, _, _ = send(http.MethodGet, e.URL+"/api", "") }, without)
+			p.ExpectData(func() { _, _, _ = testenv.Send(http.MethodGet, e.URL+"/api", "") }, without)
 			promtest.ExpectLog(t, e.Log)
 			p.ExpectLabels("per_key", "an_hour") // the name of a metric has no "-"
 		})

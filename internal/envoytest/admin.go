@@ -1,34 +1,28 @@
 package envoytest
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // Stats returns Envoy's counters and gauges whose name has the given text.
 // https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--stats
 func (e *Envoy) Stats(filter string) map[string]int64 {
 	e.t.Helper()
-	resp, err := http.Get(e.Admin + "/stats?filter=" + url.QueryEscape(filter))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	_, answer, err := testenv.Send(http.MethodGet, e.Admin+"/stats?filter="+url.QueryEscape(filter), "")
+	testenv.OK(e.t, err)
 	stats := map[string]int64{}
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), ": ")
+	for line := range strings.SplitSeq(answer, "\n") {
+		name, text, _ := strings.Cut(line, ": ")
 		if value, err := strconv.ParseInt(text, 10, 64); err == nil { // histograms and texts have no number
 			stats[name] = value
 		}
-	}
-	if err := lines.Err(); err != nil {
-		e.t.Fatal(err)
 	}
 	return stats
 }

@@ -1,9 +1,10 @@
 package envoytest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
+	"strings"
+	"testing"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/testenv"
@@ -29,17 +30,21 @@ const accessLog = `
 // shipped is a file of the repository, or Options.Text.
 func (e *Envoy) shipped(name string) *envoyconf.Config {
 	e.t.Helper()
-	text := []byte(e.opts.Text)
+	text := e.opts.Text
 	if name != "" {
-		text = testenv.File(e.t, name)
+		text = string(testenv.File(e.t, name))
 	}
-	if plugin := []byte("/etc/envoy/sluice.wasm"); bytes.Contains(text, plugin) {
-		text = bytes.ReplaceAll(text, plugin, []byte(testenv.WasmPath(e.t)))
+	if plugin := "/etc/envoy/sluice.wasm"; strings.Contains(text, plugin) {
+		text = strings.ReplaceAll(text, plugin, testenv.WasmPath(e.t))
 	}
-	c, err := envoyconf.Parse(text)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	return Parse(e.t, text)
+}
+
+// Parse reads YAML: a configuration of Envoy, a part of one, or a resource of Kubernetes that has some.
+func Parse(t testing.TB, text string) *envoyconf.Config {
+	t.Helper()
+	c, err := envoyconf.Parse([]byte(text))
+	testenv.OK(t, err)
 	return c
 }
 

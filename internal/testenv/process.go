@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,17 @@ func (p *Process) Await(limit time.Duration, ready func(context.Context) error) 
 	if err := process.Await(p.t.Context(), limit, ready, p.Process); err != nil {
 		p.t.Fatalf("%s: %v", strings.TrimSuffix(filepath.Base(p.log), ".log"), err)
 	}
+}
+
+// AwaitLog returns once the process has printed a text.
+func (p *Process) AwaitLog(limit time.Duration, text string) {
+	p.t.Helper()
+	p.Await(limit, func(context.Context) error {
+		if !strings.Contains(p.Log(), text) {
+			return fmt.Errorf("nothing printed %q", text)
+		}
+		return nil
+	})
 }
 
 // Run starts a program with its output going to a file, which is shown if the

@@ -3,7 +3,6 @@ package relay_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -25,7 +24,10 @@ const activeStreams = "http.relay.downstream_rq_active"
 func (l *limiter) pair(t *testing.T) (inUse func() *envoytest.Envoy) {
 	t.Helper()
 	server := redistest.Start(t)
-	relays := []*envoytest.Envoy{l.relay(t, 0, server.Addr, nil), l.relay(t, 1, server.Addr, nil)}
+	var relays []*envoytest.Envoy
+	for _, port := range l.ports {
+		relays = append(relays, envoytest.NewRelayAt(t, port, server.Addr, nil))
+	}
 	l.load(t)
 	l.await(t, 200)
 	return func() (used *envoytest.Envoy) {
@@ -105,32 +107,22 @@ func drain(t *testing.T, relay *envoytest.Envoy) {
 	if !strings.Contains(string(template), "preStop: {httpGet: {path: /drain, port: 9903}}") {
 		t.Fatal("the chart's Deployment has no such preStop hook")
 	}
-	status, _ := fetch(t, http.MethodGet, listenerURL(t, relay, "drain")+"/drain")
-	testenv.Same(t, "status of /drain", status, http.StatusOK)
+	resp, _, err := testenv.Send(http.MethodGet, listenerURL(t, relay, "drain")+"/drain", "")
+	testenv.OK(t, err)
+	testenv.Same(t, "status of /drain", resp.StatusCode, http.StatusOK)
 }
 
 // listenerURL is where another listener of a relay listens, at a port that the system chose.
 func listenerURL(t *testing.T, relay *envoytest.Envoy, name string) string {
 	t.Helper()
-	_, text := fetch(t, http.MethodGet, relay.Admin+"/listeners")
+	_, text, err := testenv.Send(http.MethodGet, relay.Admin+"/listeners", "")
+	testenv.OK(t, err)
 	_, addr, _ := strings.Cut(text, name+"::")
 	addr, _, found := strings.Cut(addr, "\n")
 	if !found {
 		t.Fatalf("no listener %q in %s", name, text)
 	}
 	return "http://" + addr
-}
-
-func fetch(t *testing.T, method, url string) (status int, text string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	testenv.OK(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	testenv.OK(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	testenv.OK(t, err)
-	return resp.StatusCode, string(body)
 }
 
 // TestWatched: a relay shows its metrics and whether it is ready at a port of its own, and nothing else of its
@@ -153,20 +145,22 @@ func TestWatched(t *testing.T) {
 		{http.MethodPost, "/quitquitquit", http.StatusNotFound, ""},
 		{http.MethodGet, "/drain", http.StatusNotFound, ""},
 	} {
-		status, text := fetch(t, c.method, stats+c.path)
-		testenv.Same(t, c.method+" "+c.path, status, c.status)
+		resp, text, err := testenv.Send(c.method, stats+c.path, "")
+		testenv.OK(t, err)
+		testenv.Same(t, c.method+" "+c.path, resp.StatusCode, c.status)
 		testenv.Same(t, c.method+" "+c.path+" has "+c.has, strings.Contains(text, c.has), true)
 	}
 	drain(t, relay)
 	testenv.Wait(t, patience, func() error { return left(relay) })
-	status, _ := fetch(t, http.MethodGet, stats+"/ready")
-	testenv.Same(t, "status of /ready, which liveness asks, of a relay that drains", status, http.StatusOK)
+	resp, _, err := testenv.Send(http.MethodGet, stats+"/ready", "")
+	testenv.OK(t, err)
+	testenv.Same(t, "status of /ready, which liveness asks, of a relay that drains", resp.StatusCode, http.StatusOK)
 }
 
 // redisDropsRelays: Redis closes its clients' connections behind the relay.
 var redisDropsRelays = relayTest{name: "redis-drops-relays", rotating: true, play: func(t *testing.T, l *limiter) {
 	server := redistest.Start(t)
-	l.relay(t, 0, server.Addr, nil)
+	envoytest.NewRelayAt(t, l.ports[0], server.Addr, nil)
 	l.load(t)
 	for range 5 {
 		l.await(t, 200)
@@ -178,8 +172,8 @@ var redisDropsRelays = relayTest{name: "redis-drops-relays", rotating: true, pla
 // redisBack: a Redis that was away decides again, through a relay that stayed.
 var redisBack = relayTest{name: "redis-back", timeout: "500ms", play: func(t *testing.T, l *limiter) {
 	server := redistest.Start(t)
-	l.relay(t, 0, server.Addr, nil)
-	l.awaitDecided(t)
+	envoytest.NewRelayAt(t, l.ports[0], server.Addr, nil)
+	testenv.Wait(t, patience, l.decided)
 	server.Kill()
 	for range 3 {
 		testenv.OK(t, l.undecided())
@@ -199,11 +193,11 @@ var relayAddedLater = relayTest{
 	name: "relay-added-later", relays: 2, rotating: true,
 	play: func(t *testing.T, l *limiter) {
 		server := redistest.Start(t)
-		a := l.relay(t, 0, server.Addr, nil)
+		a := envoytest.NewRelayAt(t, l.ports[0], server.Addr, nil)
 		l.load(t)
 		l.await(t, 200)
 		before := l.failed.Load()
-		b := l.relay(t, 1, server.Addr, nil)
+		b := envoytest.NewRelayAt(t, l.ports[1], server.Addr, nil)
 		const opened = "http.relay.downstream_rq_total"
 		testenv.Wait(t, patience, func() error {
 			if n := b.Stats(opened)[opened]; n < 3 {
@@ -222,7 +216,7 @@ var relayAddedLater = relayTest{
 
 // refusedPath: a cluster that leads to something else than a relay is named in the log.
 var refusedPath = relayTest{name: "refused-path", timeout: "1s", play: func(t *testing.T, l *limiter) {
-	l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) {
+	envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, func(c *envoyconf.Config) {
 		c.Set(relayManager+"/route_config/virtual_hosts/0/routes/0/match/path", "/other")
 	})
 	testenv.Wait(t, patience, func() error {
@@ -252,7 +246,7 @@ var hungRelay = relayTest{
 
 // onlyRelay: without a relay nothing is decided; with the same one again everything is.
 var onlyRelay = relayTest{name: "only-relay", rotating: true, timeout: "2s", play: func(t *testing.T, l *limiter) {
-	relay := l.relay(t, 0, redistest.Start(t).Addr, nil)
+	relay := envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, nil)
 	l.load(t)
 	l.await(t, 200)
 	relay.Kill()
@@ -269,8 +263,8 @@ var (
 	clusterOfIstio = relayTest{
 		name: "cluster-of-istio", cluster: "outbound|9000||sluice-relay.redis.svc.cluster.local",
 		play: func(t *testing.T, l *limiter) {
-			l.relay(t, 0, redistest.Start(t).Addr, nil)
-			l.awaitDecided(t)
+			envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, nil)
+			testenv.Wait(t, patience, l.decided)
 		},
 	}
 	clusterOfEnvoyGateway = relayTest{
@@ -298,7 +292,9 @@ var (
 // bounded starts a relay with bounds, and wants so many requests to be undecided at most at each end that it counts.
 func (l *limiter) bounded(t *testing.T, bounds, count string, each int64) {
 	t.Helper()
-	relay := l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) { c.Set(httpOptions, c.Fragment(bounds)) })
+	relay := envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, func(c *envoyconf.Config) {
+		c.Set(httpOptions, c.Fragment(bounds))
+	})
 	l.load(t)
 	testenv.Wait(t, patience, func() error {
 		if n := relay.Stats(count)[count]; n < 3 {
@@ -314,10 +310,10 @@ func (l *limiter) bounded(t *testing.T, bounds, count string, each int64) {
 
 // idleStreams: a relay may end a stream that no request uses; the next request opens another one.
 var idleStreams = relayTest{name: "idle-streams", play: func(t *testing.T, l *limiter) {
-	relay := l.relay(t, 0, redistest.Start(t).Addr, func(c *envoyconf.Config) {
+	relay := envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, func(c *envoyconf.Config) {
 		c.Set(relayManager+"/stream_idle_timeout", "1s")
 	})
-	l.awaitDecided(t)
+	testenv.Wait(t, patience, l.decided)
 	for range 3 {
 		testenv.Wait(t, patience, func() error {
 			if n := relay.Stats(activeStreams)[activeStreams]; n != 0 {

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +71,7 @@ func talk(t *testing.T, relay string, body io.Reader, complete func(answer []byt
 // hostilePeer: whatever a peer sends, other limiters are decided, and the relay's memory
 // stays as it is.
 var hostilePeer = relayTest{name: "hostile-peer", play: func(t *testing.T, l *limiter) {
-	relay := l.relay(t, 0, redistest.Start(t).Addr, nil)
+	relay := envoytest.NewRelayAt(t, l.ports[0], redistest.Start(t).Addr, nil)
 	l.load(t)
 	l.await(t, 100)
 	before := relay.ResidentKB()
@@ -133,24 +135,18 @@ func TestPieces(t *testing.T) {
 		return bytes.Count(answer, []byte("c")) == 1500 && bytes.HasSuffix(answer, []byte("\n"))
 	}
 	for _, size := range []int{1, 3, 5, 6, 700, len(all)} {
-		got := unframed(t, talk(t, relay.Addr, pieces{bytes.NewReader(all), size}, complete))
+		var got []byte // the content of messages, none of them longer than a limiter reads at a time
+		for rest := talk(t, relay.Addr, pieces{bytes.NewReader(all), size}, complete); len(rest) >= 5; {
+			n := int(binary.BigEndian.Uint32(rest[1:]))
+			if n > 1024 || len(rest) < 5+n {
+				t.Fatalf("a message of %d bytes, with %d there", n, len(rest)-5)
+			}
+			got, rest = append(got, rest[5:5+n]...), rest[5+n:]
+		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("in pieces of %d bytes: %q, want %q", size, got, want)
 		}
 	}
-}
-
-// unframed is the content of messages, none of them longer than a limiter reads at a time.
-func unframed(t *testing.T, in []byte) (out []byte) {
-	t.Helper()
-	for len(in) >= 5 {
-		n := int(binary.BigEndian.Uint32(in[1:]))
-		if n > 1024 || len(in) < 5+n {
-			t.Fatalf("a message of %d bytes, with %d there", n, len(in)-5)
-		}
-		out, in = append(out, in[5:5+n]...), in[5+n:]
-	}
-	return out
 }
 
 // cutAtEachByte: where TCP brings each byte by itself, everything is decided.
@@ -188,8 +184,10 @@ var cutAtEachByte = relayTest{name: "cut-at-each-byte", play: func(t *testing.T,
 // refused, since every limiter's counters would move there with it.
 var databaseOfAnother = relayTest{name: "database-of-another", play: func(t *testing.T, l *limiter) {
 	server, admin := redistest.StartWithUser(t, "relay.yaml", password)
-	relay := startRotating(t, l.ports[0], server.Addr, newSecretVolume(t, password).file())
-	l.awaitDecided(t)
+	file := filepath.Join(t.TempDir(), "password")
+	testenv.OK(t, os.WriteFile(file, []byte(password), 0o600))
+	relay := startRotating(t, l.ports[0], server.Addr, file)
+	testenv.Wait(t, patience, l.decided)
 	selects := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n")
 	body := bytes.NewReader(frame(0, uint32(len(selects)), selects))
 	answer := talk(t, relay.Addr, body, func(answer []byte) bool { return bytes.HasSuffix(answer, []byte("\r\n")) })

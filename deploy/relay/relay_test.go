@@ -91,23 +91,13 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// relay starts one of the relays in front of a Redis.
-func (l *limiter) relay(t *testing.T, i int, redis string, edit func(*envoyconf.Config)) *envoytest.Envoy {
-	t.Helper()
-	return envoytest.NewRelayAt(t, l.ports[i], redis, edit)
-}
-
 // decided is an error unless Redis decides a request.
 func (l *limiter) decided() error {
-	resp, err := http.Get(l.url)
-	if err != nil {
-		return err
+	resp, _, err := testenv.Send(http.MethodGet, l.url, "")
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d", resp.StatusCode)
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return nil
+	return err
 }
 
 // undecided is an error unless a request is refused because Redis did not decide it.
@@ -118,12 +108,6 @@ func (l *limiter) undecided() error {
 	return nil
 }
 
-// awaitDecided returns when Redis decides requests.
-func (l *limiter) awaitDecided(t *testing.T) {
-	t.Helper()
-	testenv.Wait(t, patience, l.decided)
-}
-
 // clients send requests one after the other, so that as many are in flight at most.
 const clients = 8
 
@@ -131,7 +115,7 @@ const clients = 8
 // which leaves the processors to relays and other tests.
 func (l *limiter) load(t *testing.T) {
 	t.Helper()
-	l.awaitDecided(t)
+	testenv.Wait(t, patience, l.decided)
 	done := make(chan struct{})
 	var group sync.WaitGroup
 	for range clients {
@@ -209,9 +193,8 @@ func TestShipped(t *testing.T) {
 		t.Errorf("the clients of Redis are %s, %v; want the user sluice", users, err)
 	}
 	for range 40 { // twice what the limit admits
-		resp, err := http.Get(limiters["other"].URL)
+		resp, _, err := testenv.Send(http.MethodGet, limiters["other"].URL, "")
 		testenv.OK(t, err)
-		resp.Body.Close()
 		testenv.Same(t, "status through a relay that refuses", resp.StatusCode, http.StatusOK)
 		testenv.Same(t, "limit through a relay that refuses", resp.Header.Get("X-RateLimit-Limit"), "")
 	}
@@ -223,7 +206,8 @@ func TestShipped(t *testing.T) {
 		t.Error("the relay has refused nothing")
 	}
 	stats := listenerURL(t, relay, "stats")
-	_, metrics := fetch(t, http.MethodGet, stats+"/stats/prometheus?filter=rbac")
+	_, metrics, err := testenv.Send(http.MethodGet, stats+"/stats/prometheus?filter=rbac", "")
+	testenv.OK(t, err)
 	alerted := `envoy_http_rbac_denied{envoy_http_conn_manager_prefix="relay"}`
 	testenv.Same(t, "that its metrics have "+alerted, strings.Contains(metrics, alerted), true)
 	promtest.StartOfRelay(t, strings.TrimPrefix(stats, "http://")).ExpectRelayData()

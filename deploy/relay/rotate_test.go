@@ -13,34 +13,17 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// secretVolume is a Secret as kubelet mounts it: files are links into a directory that a link
-// names, which a rename replaces as a whole.
+// setSecret replaces what a Secret has, mounted as kubelet does it: its files are links into "..data", a link that a
+// rename replaces as a whole.
 // https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-files-from-a-pod
-type secretVolume struct {
-	t   *testing.T
-	dir string
-}
-
-// newSecretVolume mounts a Secret with the key "password".
-func newSecretVolume(t *testing.T, password string) *secretVolume {
+func setSecret(t *testing.T, dir, password string) {
 	t.Helper()
-	v := &secretVolume{t: t, dir: t.TempDir()}
-	v.set(password)
-	testenv.OK(v.t, os.Symlink(filepath.Join("..data", "password"), v.file()))
-	return v
-}
-
-func (v *secretVolume) file() string { return filepath.Join(v.dir, "password") }
-
-// set replaces what the Secret has.
-func (v *secretVolume) set(password string) {
-	v.t.Helper()
-	data, err := os.MkdirTemp(v.dir, "..")
-	testenv.OK(v.t, err)
-	testenv.OK(v.t, os.WriteFile(filepath.Join(data, "password"), []byte(password), 0o600))
-	link := filepath.Join(v.dir, "..data_tmp")
-	testenv.OK(v.t, os.Symlink(filepath.Base(data), link))
-	testenv.OK(v.t, os.Rename(link, filepath.Join(v.dir, "..data")))
+	data, err := os.MkdirTemp(dir, "..")
+	testenv.OK(t, err)
+	testenv.OK(t, os.WriteFile(filepath.Join(data, "password"), []byte(password), 0o600))
+	link := filepath.Join(dir, "..data_tmp")
+	testenv.OK(t, os.Symlink(filepath.Base(data), link))
+	testenv.OK(t, os.Rename(link, filepath.Join(dir, "..data")))
 }
 
 // redisOptions is where relay.yaml says how it logs in to Redis.
@@ -70,13 +53,16 @@ var rotatePassword = relayTest{name: "rotate-password", play: func(t *testing.T,
 			t.Fatalf("%v: %v", args, err)
 		}
 	}
-	secret := newSecretVolume(t, password)
-	startRotating(t, l.ports[0], server.Addr, secret.file())
+	secret := t.TempDir()
+	file := filepath.Join(secret, "password")
+	testenv.OK(t, os.Symlink(filepath.Join("..data", "password"), file))
+	setSecret(t, secret, password)
+	startRotating(t, l.ports[0], server.Addr, file)
 	l.load(t)
 	l.await(t, 200)
 
 	do("ACL", "SETUSER", "sluice", ">battery-staple")
-	secret.set("battery-staple")
+	setSecret(t, secret, "battery-staple")
 	l.await(t, 200)
 	do("ACL", "SETUSER", "sluice", "<"+password)
 	l.await(t, 200)
@@ -95,7 +81,7 @@ var rotatePassword = relayTest{name: "rotate-password", play: func(t *testing.T,
 	do("ACL", "SETUSER", "sluice", "<battery-staple", ">next")
 	do("CLIENT", "KILL", "USER", "sluice")
 	testenv.Wait(t, patience, l.undecided)
-	secret.set("next")
+	setSecret(t, secret, "next")
 	testenv.Wait(t, patience, func() error {
 		err := l.decided()
 		if err != nil { // the relay tries again with its next connection
@@ -120,6 +106,7 @@ func TestIAM(t *testing.T) {
 			c.Set(redisOptions, c.Fragment(block))
 		},
 	})
-	_, dump := fetch(t, http.MethodGet, relay.Admin+"/config_dump?resource=static_clusters")
+	_, dump, err := testenv.Send(http.MethodGet, relay.Admin+"/config_dump?resource=static_clusters", "")
+	testenv.OK(t, err)
 	testenv.Same(t, "that Envoy signs tokens", strings.Contains(dump, `"service_name": "elasticache"`), true)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
+	"github.com/sluiceproxy/sluice/internal/envoytest"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
@@ -54,7 +55,7 @@ sentinel failover-timeout counters 10000
 		}
 		return err
 	})
-	l.relay(t, 0, primary.Addr, func(c *envoyconf.Config) { // for servers without users
+	envoytest.NewRelayAt(t, l.ports[0], primary.Addr, func(c *envoyconf.Config) { // for servers without users
 		c.Set(envoyconf.RedisCluster, c.Fragment(string(testenv.Read(t, "failover.yaml"))))
 		c.Delete(redisOptions)
 		c.Set(envoyconf.RedisCluster+"/load_assignment/endpoints", c.Endpoints([]string{replica.Addr, primary.Addr}))

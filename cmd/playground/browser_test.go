@@ -28,6 +28,7 @@ type browser struct {
 	problems  []string // the page's errors
 }
 
+// open opens the page. The test fails if the page has errors, or asks for anything but its files.
 func open(t *testing.T) *browser {
 	t.Helper()
 	b := &browser{t: t}
@@ -51,6 +52,17 @@ func open(t *testing.T) *browser {
 		}
 	}))
 	t.Cleanup(func() { _ = chromedp.Cancel(b) })
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		testenv.Same(t, "the page's errors", strings.Join(b.problems, "\n"), "")
+		for _, address := range b.requested {
+			if scheme, _, _ := strings.Cut(address, ":"); !slices.Contains([]string{"file", "about", "blob"}, scheme) {
+				t.Errorf("the page asked for %s", address)
+			}
+		}
+		testenv.Within(t, "files that the page asked for, its own five", len(b.requested), 5, 100)
+	})
 	_, err := chromedp.Call(b, network.Enable, network.EnableParams{})
 	testenv.OK(t, err)
 	b.do(chromedp.Navigate("file://" + filepath.Join(page, "index.html")))
@@ -86,18 +98,4 @@ func (b *browser) await(condition string) {
 var keys = map[string]string{
 	"Tab": kb.Tab, "Enter": kb.Enter, "Home": kb.Home, "End": kb.End,
 	"ArrowUp": kb.ArrowUp, "ArrowRight": kb.ArrowRight, "ArrowDown": kb.ArrowDown,
-}
-
-// clean holds that the page had no errors and asked for nothing but its files.
-func (b *browser) clean() {
-	b.t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	testenv.Same(b.t, "the page's errors", strings.Join(b.problems, "\n"), "")
-	for _, address := range b.requested {
-		if scheme, _, _ := strings.Cut(address, ":"); !slices.Contains([]string{"file", "about", "blob"}, scheme) {
-			b.t.Errorf("the page asked for %s", address)
-		}
-	}
-	testenv.Within(b.t, "files that the page asked for, its own five", len(b.requested), 5, 100)
 }

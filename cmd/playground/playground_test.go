@@ -129,7 +129,6 @@ func TestPage(t *testing.T) {
 				}
 				return ""
 			})
-			b.clean()
 		})
 	}
 }
@@ -171,57 +170,50 @@ func TestPageDecidesAsSluiceDoes(t *testing.T) {
 		var l lane
 		text := b.eval(`{const f = lanes[0].form.elements; f.` + variant + `; update()}; ` + readLane)
 		testenv.OK(t, json.Unmarshal(text, &l))
-		compare(t, variant, &l)
+		cfg, err := config.Parse([]byte(l.JSON))
+		if err != nil {
+			t.Fatalf("%s: the configuration has mistakes: %v\n%s", variant, err, l.JSON)
+		}
+		limit := cfg.Rules[0].Limits[0]
+		plan, err := algo.NewPlan([]algo.Limit{limit.Limit})
+		testenv.OK(t, err)
+		testenv.Within(t, variant+": requests", len(l.Decisions), 30, maxArrivals)
+		states, out, admitted, last := make([]algo.State, 1), make([]algo.Decision, 1), 0, ""
+		label := answer.NewLabel(&limit, false)
+		answers := answer.New(&config.Config{Headers: config.Headers{Draft: true}}, 1)
+		var holds []int64 // when each of those that hold a slot began
+		for i, d := range l.Decisions {
+			now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
+			for len(holds) > 0 && holds[0]+int64(l.Lasts*1e6) <= now {
+				plan.RefundAs(holds[0], states, holds[0], now, []int64{1})
+				holds = holds[1:]
+			}
+			plan.DecideAs(now, states, now, []int64{1}, out)
+			shown := []answer.Limit{{Label: &label, Decision: out[0]}}
+			headers := answers.Headers(shown, now, answer.Upstream{})
+			if !out[0].Allowed {
+				headers = answers.Refuse(&answer.Rejection{Limits: shown, AtMicros: now}).Headers
+			} else if admitted++; limit.Algorithm == algo.Concurrency {
+				holds = append(holds, now)
+			}
+			what := fmt.Sprintf("%s, request %d: ", variant, i)
+			testenv.Same(t, what+"that it is allowed", d.Allowed, out[0].Allowed)
+			testenv.Same(t, what+"what remains", d.Remaining, out[0].Remaining)
+			last = headers[1][1]
+			told := fmt.Sprintf(`%s;r=%d`, last[:strings.IndexByte(last, ';')], d.Remaining)
+			if d.Seconds > 0 {
+				told += fmt.Sprint(";t=", d.Seconds)
+			}
+			testenv.Same(t, what+"RateLimit", told, last)
+			testenv.Within(t, what+"how far its wait is off", math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)), 0, 1)
+			if t.Failed() {
+				t.Fatalf("%sthe page has %+v, want %+v", what, d, out[0])
+			}
+		}
+		want := fmt.Sprintf("%d of %d admitted", admitted, len(l.Decisions))
+		if !strings.HasPrefix(l.Text, want) || !strings.Contains(l.Text, "RateLimit: "+last) {
+			t.Errorf("%s: the page says %q, want %q and the last response's %s", variant, l.Text, want, last)
+		}
 		testenv.Same(t, variant+": that some are held", strings.Contains(l.Text, "held"), l.Overflow == "queue")
-	}
-	b.clean()
-}
-
-// compare replays a lane's arrivals.
-func compare(t *testing.T, variant string, l *lane) {
-	t.Helper()
-	cfg, err := config.Parse([]byte(l.JSON))
-	if err != nil {
-		t.Fatalf("%s: the configuration has mistakes: %v\n%s", variant, err, l.JSON)
-	}
-	limit := cfg.Rules[0].Limits[0]
-	plan, err := algo.NewPlan([]algo.Limit{limit.Limit})
-	testenv.OK(t, err)
-	testenv.Within(t, variant+": requests", len(l.Decisions), 30, maxArrivals)
-	states, out, admitted, last := make([]algo.State, 1), make([]algo.Decision, 1), 0, ""
-	label := answer.NewLabel(&limit, false)
-	answers := answer.New(&config.Config{Headers: config.Headers{Draft: true}}, 1)
-	var holds []int64 // when each of those that hold a slot began
-	for i, d := range l.Decisions {
-		now := int64(1_800_000_000*1e6 + math.Round(d.At*1e6))
-		for len(holds) > 0 && holds[0]+int64(l.Lasts*1e6) <= now {
-			plan.RefundAs(holds[0], states, holds[0], now, []int64{1})
-			holds = holds[1:]
-		}
-		plan.DecideAs(now, states, now, []int64{1}, out)
-		shown := []answer.Limit{{Label: &label, Decision: out[0]}}
-		headers := answers.Headers(shown, now, answer.Upstream{})
-		if !out[0].Allowed {
-			headers = answers.Refuse(&answer.Rejection{Limits: shown, AtMicros: now}).Headers
-		} else if admitted++; limit.Algorithm == algo.Concurrency {
-			holds = append(holds, now)
-		}
-		what := fmt.Sprintf("%s, request %d: ", variant, i)
-		testenv.Same(t, what+"that it is allowed", d.Allowed, out[0].Allowed)
-		testenv.Same(t, what+"what remains", d.Remaining, out[0].Remaining)
-		last = headers[1][1]
-		told := fmt.Sprintf(`%s;r=%d`, last[:strings.IndexByte(last, ';')], d.Remaining)
-		if d.Seconds > 0 {
-			told += fmt.Sprint(";t=", d.Seconds)
-		}
-		testenv.Same(t, what+"RateLimit", told, last)
-		testenv.Within(t, what+"how far its wait is off", math.Abs(d.Retry*1e6-float64(out[0].RetryAfterMicros)), 0, 1)
-		if t.Failed() {
-			t.Fatalf("%sthe page has %+v, want %+v", what, d, out[0])
-		}
-	}
-	want := fmt.Sprintf("%d of %d admitted", admitted, len(l.Decisions))
-	if !strings.HasPrefix(l.Text, want) || !strings.Contains(l.Text, "RateLimit: "+last) {
-		t.Errorf("%s: the page says %q, want %q and the last response's %s", variant, l.Text, want, last)
 	}
 }

@@ -80,5 +80,4 @@ func TestPageSharesAsSluiceDoes(t *testing.T) {
 			}
 		}
 	}
-	b.clean()
 }

@@ -17,17 +17,8 @@ import (
 // rendered has the resources that are applied, for a Redis on this machine.
 func rendered(t *testing.T, redisPort int, sets ...meshtest.Values) string {
 	t.Helper()
-	return meshtest.Render(t, "envoy-gateway/gateway.yaml", append(sets, meshtest.Values{
-		"image": image, "gateway": meshtest.Values{"name": "shop", "listeners": []any{"web"}},
-		"redis": meshtest.Values{"nodes": []any{meshtest.Values{"host": "127.0.0.1", "port": redisPort}}},
-	})...)
-}
-
-// free is a configuration of the plugin whose limit costs nothing.
-func free(t *testing.T, algorithm string, limit int) meshtest.Values {
-	t.Helper()
-	return meshtest.Plugin(t, fmt.Sprintf(`{"redis": {"timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
-		{"name": "free", "cost": 0, "limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
+	return meshtest.Render(t, "envoy-gateway/gateway.yaml", append(sets, meshtest.At(image, redisPort),
+		meshtest.Values{"gateway": meshtest.Values{"name": "shop", "listeners": []any{"web"}}})...)
 }
 
 // TestGateway applies the files as they are: Envoy Gateway accepts them and
@@ -60,11 +51,11 @@ func TestGateway(t *testing.T) {
 // TestChange: a new configuration takes over, and no request is lost.
 func TestChange(t *testing.T) {
 	port := redistest.Start(t).Port
-	g := start(t, rendered(t, port, free(t, "gcra", 10)))
+	g := start(t, rendered(t, port, meshtest.Free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
 	for _, limit := range []int{20, 30, 40, 50} {
-		g.apply(rendered(t, port, free(t, "gcra", limit)))
+		g.apply(rendered(t, port, meshtest.Free(t, "gcra", limit)))
 		g.AwaitLimit(fmt.Sprint(limit))
 	}
 	stop()
@@ -73,10 +64,10 @@ func TestChange(t *testing.T) {
 // TestUpgrade: another image takes over, and no request is lost.
 func TestUpgrade(t *testing.T) {
 	port := redistest.Start(t).Port
-	g := start(t, rendered(t, port, free(t, "gcra", 10)))
+	g := start(t, rendered(t, port, meshtest.Free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
-	g.apply(strings.ReplaceAll(rendered(t, port, free(t, "gcra", 20)), image, nextImage(t)))
+	g.apply(strings.ReplaceAll(rendered(t, port, meshtest.Free(t, "gcra", 20)), image, nextImage(t)))
 	g.AwaitLimit("20")
 	stop()
 }
@@ -98,62 +89,53 @@ func nextImage(t *testing.T) string {
 // right again is taken.
 func TestMistake(t *testing.T) {
 	port := redistest.Start(t).Port
-	g := start(t, rendered(t, port, free(t, "gcra", 10)))
+	g := start(t, rendered(t, port, meshtest.Free(t, "gcra", 10)))
 	g.AwaitLimit("10")
 	stop := g.Load()
-	g.apply(rendered(t, port, free(t, "gcrx", 20)))
-	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
-	g.awaitLog("Envoy rejected the last update")
+	g.apply(rendered(t, port, meshtest.Free(t, "gcrx", 20)))
+	g.AwaitLog(meshtest.Patience, `rules[0].limits[0].algorithm: "gcrx"`)
+	g.AwaitLog(meshtest.Patience, "Envoy rejected the last update")
 	for range 100 {
 		if a, err := g.Get(); err != nil || a.Limit != "10" {
 			t.Fatalf("limit %q, %v; want that of before, 10", a.Limit, err)
 		}
 	}
-	g.apply(rendered(t, port, free(t, "gcra", 30)))
+	g.apply(rendered(t, port, meshtest.Free(t, "gcra", 30)))
 	g.AwaitLimit("30")
 	stop()
 }
 
-// TestMistakeAtStart: a proxy that has no configuration to fall back to
-// rejects.
-func TestMistakeAtStart(t *testing.T) {
+// TestMistakeWithNothingBefore: a proxy that has no configuration to fall back to rejects, at its start and after an
+// upgrade: Envoy takes a configuration whose image it has yet to fetch, so it does not have the one before when it
+// finds the mistake.
+func TestMistakeWithNothingBefore(t *testing.T) {
 	port := redistest.Start(t).Port
-	g := start(t, rendered(t, port, free(t, "gcrx", 10)))
-	g.awaitLog(`rules[0].limits[0].algorithm: "gcrx"`)
-	g.awaitStatus(http.StatusServiceUnavailable)
-	g.apply(rendered(t, port, free(t, "gcra", 20)))
-	g.AwaitLimit("20")
-}
-
-// TestMistakeWithUpgrade: Envoy takes a configuration whose image it has yet to
-// fetch, so it does not have the one before when it finds the mistake.
-func TestMistakeWithUpgrade(t *testing.T) {
-	port := redistest.Start(t).Port
-	g := start(t, rendered(t, port, free(t, "gcra", 10)))
-	g.AwaitLimit("10")
-	g.apply(strings.ReplaceAll(rendered(t, port, free(t, "gcrx", 20)), image, nextImage(t)))
-	g.awaitStatus(http.StatusServiceUnavailable)
+	mistaken := rendered(t, port, meshtest.Free(t, "gcrx", 10))
+	g := start(t, mistaken)
+	g.AwaitLog(meshtest.Patience, `rules[0].limits[0].algorithm: "gcrx"`)
+	for _, resources := range []string{mistaken, strings.ReplaceAll(mistaken, image, nextImage(t))} {
+		g.apply(resources)
+		testenv.Wait(t, meshtest.Patience, func() error {
+			a, err := g.Get()
+			if err == nil && a.Status != http.StatusServiceUnavailable {
+				err = fmt.Errorf("status %d, want 503", a.Status)
+			}
+			return err
+		})
+		g.apply(rendered(t, port, meshtest.Free(t, "gcra", 20)))
+		g.AwaitLimit("20")
+	}
 }
 
 // TestNotFetched: without an image that could not be fetched requests pass.
 func TestNotFetched(t *testing.T) {
 	resources := rendered(t, redistest.Start(t).Port)
 	g := start(t, strings.ReplaceAll(resources, image, image+"-absent"))
-	g.awaitLog("Failed to get Wasm module")
-	g.awaitStatus(http.StatusOK)
-	a, err := g.Get()
-	testenv.SameError(t, "the request", err, nil)
-	testenv.Same(t, "the status", a.Status, http.StatusOK)
-	testenv.Same(t, "the limit", a.Limit, "")
-}
-
-// awaitStatus waits for requests to be answered with a status.
-func (g *gateway) awaitStatus(status int) {
-	g.T.Helper()
-	testenv.Wait(g.T, meshtest.Patience, func() error {
+	g.AwaitLog(meshtest.Patience, "Failed to get Wasm module")
+	testenv.Wait(t, meshtest.Patience, func() error {
 		a, err := g.Get()
-		if err == nil && a.Status != status {
-			err = fmt.Errorf("status %d, want %d", a.Status, status)
+		if err == nil && (a.Status != http.StatusOK || a.Limit != "") {
+			err = fmt.Errorf("status %d, limit %q; want 200 and no limit", a.Status, a.Limit)
 		}
 		return err
 	})

@@ -26,16 +26,6 @@ type gateway struct {
 	home string // the directory of all its files
 }
 
-// freePort returns a port that Envoy Gateway, which has not started yet, does not take for servers
-// of its own: 18000 to 18002, 19000 and 19001.
-func freePort(t *testing.T) int {
-	for {
-		if port := testenv.FreePort(t); port < 18_000 || port >= 20_000 {
-			return port
-		}
-	}
-}
-
 // envoyVersion is the version that Envoy Gateway takes the tests' Envoy for.
 const envoyVersion = "1.40.0"
 
@@ -46,30 +36,38 @@ func start(t *testing.T, resources string, fields ...string) *gateway {
 	if fields == nil {
 		fields = []string{"telemetry: {accessLog: {disable: true}}"}
 	}
-	port := freePort(t)
-	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: t.TempDir()}
-	testenv.OK(t, os.Mkdir(g.path("resources"), 0o700))
-	download := g.path("data", "envoy-versions", envoyVersion, "bin") // where Envoy Gateway would download Envoy to
+	port := testenv.FreePort(t)
+	for port >= 18_000 && port < 20_000 { // Envoy Gateway will take 18000 to 18002, 19000 and 19001 itself
+		port = testenv.FreePort(t)
+	}
+	home := t.TempDir()
+	g := &gateway{Client: meshtest.Client{T: t, URL: fmt.Sprintf("http://127.0.0.1:%d", port)}, home: home}
+	testenv.OK(t, os.Mkdir(filepath.Join(home, "resources"), 0o700))
+	// Where Envoy Gateway would download Envoy to.
+	download := filepath.Join(home, "data", "envoy-versions", envoyVersion, "bin")
 	testenv.OK(t, os.MkdirAll(download, 0o700))
 	testenv.OK(t, os.Symlink(testenv.Tool(t, "envoy"), filepath.Join(download, "envoy")))
 	program := filepath.Join(programs, "envoy-gateway")
-	<-testenv.Run(t, nil, program, "certgen", "--local", "--config-home", g.path("config")).Exited()
+	<-testenv.Run(t, nil, program, "certgen", "--local", "--config-home", filepath.Join(home, "config")).Exited()
 
 	_, upstream, err := net.SplitHostPort(envoytest.NewUpstream(t, nil).Addr)
 	testenv.OK(t, err)
-	certs := g.path("config", "certs", "envoy")
+	certs := filepath.Join(home, "config", "certs", "envoy")
 	around := map[string]any{
 		"ENVOY": envoyVersion, "OBSERVE": strings.Join(fields, "\n  "), "PORT": port, "UPSTREAM": upstream, "CERTS": certs,
 	}
 	for name, file := range map[string]string{"CERTIFICATE": "tls.crt", "KEY": "tls.key", "CA": "ca.crt"} {
 		around[name] = base64.StdEncoding.EncodeToString(testenv.Read(t, filepath.Join(certs, file)))
 	}
-	g.write("around.yaml", meshtest.Fill(t, "testdata/gateway.yaml", around))
+	own := filepath.Join(home, "envoy-gateway.yaml")
+	for file, text := range map[string]string{
+		filepath.Join(home, "resources", "around.yaml"): meshtest.Fill(t, "testdata/gateway.yaml", around),
+		own: meshtest.Fill(t, "testdata/envoy-gateway.yaml", map[string]any{"HOME": home}),
+	} {
+		testenv.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	}
 	g.apply(resources)
-	own := g.path("envoy-gateway.yaml")
-	config := meshtest.Fill(t, "testdata/envoy-gateway.yaml", map[string]any{"HOME": g.home})
-	testenv.OK(t, os.WriteFile(own, []byte(config), 0o600))
-	g.Process = testenv.Run(t, []string{"HOME=" + g.home}, program, "server", "--config-path", own)
+	g.Process = testenv.Run(t, []string{"HOME=" + home}, program, "server", "--config-path", own)
 	t.Cleanup(func() {
 		if err := g.Signal(syscall.SIGTERM); err != nil {
 			t.Errorf("Envoy Gateway has ended by itself: %v", err)
@@ -79,33 +77,12 @@ func start(t *testing.T, resources string, fields ...string) *gateway {
 	return g
 }
 
-func (g *gateway) path(elements ...string) string {
-	return filepath.Join(append([]string{g.home}, elements...)...)
-}
-
-// apply replaces the resources that are tested, as kubectl does.
+// apply replaces the resources that are tested in one step, as kubectl does.
 func (g *gateway) apply(resources string) {
 	g.T.Helper()
-	g.write("sluice.yaml", resources)
-}
-
-// write puts a file among the resources in one step.
-func (g *gateway) write(name, text string) {
-	g.T.Helper()
-	path := g.path(name)
-	testenv.OK(g.T, os.WriteFile(path, []byte(text), 0o600))
-	testenv.OK(g.T, os.Rename(path, g.path("resources", name)))
-}
-
-// awaitLog waits for Envoy Gateway or Envoy to print a text.
-func (g *gateway) awaitLog(text string) {
-	g.T.Helper()
-	testenv.Wait(g.T, meshtest.Patience, func() error {
-		if !strings.Contains(g.Log(), text) {
-			return fmt.Errorf("nothing printed %q", text)
-		}
-		return nil
-	})
+	path := filepath.Join(g.home, "sluice.yaml")
+	testenv.OK(g.T, os.WriteFile(path, []byte(resources), 0o600))
+	testenv.OK(g.T, os.Rename(path, filepath.Join(g.home, "resources", "sluice.yaml")))
 }
 
 // conditions returns the conditions of a policy by type, as Envoy Gateway last

@@ -2,8 +2,6 @@ package envoygateway
 
 import (
 	"encoding/json"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -37,7 +35,12 @@ func TestMonitoring(t *testing.T) {
 			}
 			g := start(t, rendered(t, port, meshtest.Plugin(t, promtest.Everything)), fields...)
 			g.AwaitLimit("3")
-			prometheus := promtest.Start(t, g.admin())
+			// Of an Envoy on its own machine, Envoy Gateway leaves the port of the admin interface to the system.
+			files, err := filepath.Glob(filepath.Join(g.home, "run", "*", "admin-address.txt"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("files with the address of Envoy's admin interface: %q, %v", files, err)
+			}
+			prometheus := promtest.Start(t, string(testenv.Read(t, files[0])))
 			prometheus.ExpectData(func() { _, _ = g.Get() }, nil)
 			prometheus.ExpectLabels(c.rule, c.limit)
 			promtest.ExpectLog(t, g.Log)
@@ -46,22 +49,4 @@ func TestMonitoring(t *testing.T) {
 			prometheus.ExpectAlert("SluiceConfigurationRefused")
 		})
 	}
-}
-
-// admin is the address of Envoy's admin interface, as Envoy wrote it into a file: of an
-// Envoy on its own machine, Envoy Gateway leaves the port to the system.
-func (g *gateway) admin() (address string) {
-	g.T.Helper()
-	err := filepath.WalkDir(g.home, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Name() != "admin-address.txt" {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		address = string(text)
-		return err
-	})
-	if err != nil || address == "" {
-		g.T.Fatalf("Envoy's admin interface: %q, %v", address, err)
-	}
-	return address
 }

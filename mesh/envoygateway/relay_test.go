@@ -1,9 +1,7 @@
 package envoygateway
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -29,38 +27,29 @@ spec:
   endpoints: [{ip: {address: %s, port: %s}}]
 `
 
-// relayed is the part that helm applies of the files with a relay that Envoy Gateway reads, with a
-// Redis behind the relay.
-func relayed(t *testing.T) (resources string, server *redistest.Server) {
-	t.Helper()
-	server = redistest.Start(t)
+// TestRelayDecides: by supported objects alone, without patches, the Gateway's Envoy limits requests by what the
+// relay's Redis decides. Whoever knows the route's host reaches no relay by it.
+func TestRelayDecides(t *testing.T) {
+	server := redistest.Start(t)
 	host, port, err := net.SplitHostPort(envoytest.NewRelay(t, server.Addr, nil).Addr)
 	testenv.OK(t, err)
-	text := meshtest.Render(t, "envoy-gateway/gateway-relay.yaml", meshtest.Values{
+	// What helm applies and Envoy Gateway reads.
+	resources := meshtest.Render(t, "envoy-gateway/gateway-relay.yaml", meshtest.Values{
 		"image": image, "gateway": meshtest.Values{"name": "shop"}, "config": meshtest.Patient(),
-	})
-	relay := meshtest.Render(t, "envoy-gateway/relay.yaml")
-	text += "\n---\n" + meshtest.Document(t, relay, "ReferenceGrant")
+	}) + "\n---\n" + meshtest.Document(t, meshtest.Render(t, "envoy-gateway/relay.yaml"), "ReferenceGrant")
+	if strings.Contains(resources, "EnvoyPatchPolicy") {
+		t.Error("there is an EnvoyPatchPolicy")
+	}
 	for _, edit := range [][2]string{
 		{"namespace: redis, port: 9000", "namespace: redis, group: gateway.envoyproxy.io, kind: Backend"},
 		{`group: "", kind: Service`, "group: gateway.envoyproxy.io, kind: Backend"},
 	} {
-		if !strings.Contains(text, edit[0]) {
-			t.Fatalf("nothing reads %q in\n%s", edit[0], text)
+		if !strings.Contains(resources, edit[0]) {
+			t.Fatalf("nothing reads %q in\n%s", edit[0], resources)
 		}
-		text = strings.ReplaceAll(text, edit[0], edit[1])
+		resources = strings.ReplaceAll(resources, edit[0], edit[1])
 	}
-	return text + fmt.Sprintf(backend, host, port), server
-}
-
-// TestRelayDecides: by supported objects alone, without patches, the Gateway's Envoy limits
-// requests by what the relay's Redis decides.
-func TestRelayDecides(t *testing.T) {
-	resources, server := relayed(t)
-	if strings.Contains(resources, "EnvoyPatchPolicy") {
-		t.Error("there is an EnvoyPatchPolicy")
-	}
-	g := start(t, resources)
+	g := start(t, resources+fmt.Sprintf(backend, host, port))
 	g.AwaitLimit("100")
 	envoytest.AwaitRejection(t, g.URL)
 	if n := server.Client().DBSize(t.Context()).Val(); n != 1 {
@@ -68,47 +57,20 @@ func TestRelayDecides(t *testing.T) {
 	}
 	meshtest.ExpectShown(t, "envoy-gateway/README.md", g.Log(),
 		`sluice: redis "grpcroute/default/sluice-relay/rule/0" answers: Redis 7`)
-	for _, kind := range []string{"EnvoyExtensionPolicy", "SecurityPolicy"} {
-		name := map[string]string{"EnvoyExtensionPolicy": "sluice", "SecurityPolicy": "sluice-relay"}[kind]
+	for kind, name := range map[string]string{"EnvoyExtensionPolicy": "sluice", "SecurityPolicy": "sluice-relay"} {
 		if got := g.conditions(kind, name)["Accepted"]; got != "True" {
 			t.Errorf("%s is not accepted: %q", kind, got)
 		}
 	}
-}
 
-// TestRelayIsShut: whoever knows the route's host reaches no relay by it.
-func TestRelayIsShut(t *testing.T) {
-	resources, _ := relayed(t)
-	g := start(t, resources)
-	g.AwaitLimit("100")
 	for path, want := range map[string]string{
 		"/none/none":           "7",  // PERMISSION_DENIED
 		"/sluice.Redis/Stream": "12", // UNIMPLEMENTED: no route
 	} {
-		if got := g.knock(path); got != want {
-			t.Errorf("%s: grpc-status %q, want %s", path, got, want)
-		}
+		resp, text, err := testenv.Send(http.MethodPost, g.URL+path, "\x00\x00\x00\x00\x0e*1\r\n$4\r\nPING\r\n",
+			"host: sluice-relay.invalid", "content-type: application/grpc")
+		testenv.OK(t, err)
+		testenv.Same(t, path+": that the relay answers", strings.Contains(text, "PONG"), false)
+		testenv.Same(t, path+": grpc-status", resp.Header.Get("Grpc-Status"), want)
 	}
-}
-
-// knock asks for a path of the relay's host, as gRPC does.
-func (g *gateway) knock(path string) (status string) {
-	g.T.Helper()
-	ping := []byte("\x00\x00\x00\x00\x0e*1\r\n$4\r\nPING\r\n")
-	request, err := http.NewRequest(http.MethodPost, g.URL+path, bytes.NewReader(ping))
-	if err != nil {
-		g.T.Fatal(err)
-	}
-	request.Host = "sluice-relay.invalid"
-	request.Header.Set("Content-Type", "application/grpc")
-	resp, err := http.DefaultClient.Do(request)
-	if err != nil {
-		g.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || bytes.Contains(body, []byte("PONG")) {
-		g.T.Errorf("%s: %v, %q", path, err, body)
-	}
-	return resp.Header.Get("Grpc-Status")
 }

@@ -19,26 +19,10 @@ import (
 	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
 
-// free is a configuration of the plugin whose limit costs nothing unless the request
-// says so; nothing refills it while a test runs.
-func free(t *testing.T, algorithm string, limit int) meshtest.Values {
-	t.Helper()
-	return meshtest.Plugin(t, fmt.Sprintf(`{"redis": {"timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
-		{"name": "shared", "cost": {"header": "x-cost", "default": 0, "max": 10},
-		"limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
-}
-
 // applied is what is applied of a file, for a Redis on this machine.
 func applied(t *testing.T, name string, redisPort int, sets ...meshtest.Values) []config.Config {
 	t.Helper()
-	return parse(t, render(t, name, append(sets, at(redisPort))...))
-}
-
-// at are the values for a Redis on this machine.
-func at(port int) meshtest.Values {
-	return meshtest.Values{
-		"image": image, "redis": meshtest.Values{"nodes": []any{meshtest.Values{"host": "127.0.0.1", "port": port}}},
-	}
+	return parse(t, meshtest.Render(t, "istio/"+name+".yaml", append(sets, meshtest.At(image, redisPort))...))
 }
 
 var (
@@ -61,7 +45,7 @@ func TestValid(t *testing.T) {
 	testenv.OK(t, err)
 	for _, dir := range []string{"gateway", "sidecar"} {
 		for _, more := range []meshtest.Values{nil, cluster, strict} {
-			text := render(t, dir, at(6380), more)
+			text := meshtest.Render(t, "istio/"+dir+".yaml", meshtest.At(image, 6380), more)
 			testenv.Same(t, dir+": that the text has Redis' port", strings.Contains(text, "6380"), true)
 			if err := schemas.ValidateCustomResourceYAML(text, nil); err != nil {
 				t.Errorf("%s: %v", dir, err)
@@ -162,8 +146,8 @@ func TestRedisCluster(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: node.Addr, Password: password, Protocol: 2})
 	t.Cleanup(func() { client.Close() })
 	testenv.OK(t, client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	text := strings.Replace(render(t, "gateway", at(port), cluster), "/etc/sluice/ca.crt", certFile, 1)
-	m := startMesh(t, parse(t, text))
+	text := meshtest.Render(t, "istio/gateway.yaml", meshtest.At(image, port), cluster)
+	m := startMesh(t, parse(t, strings.Replace(text, "/etc/sluice/ca.crt", certFile, 1)))
 	p := m.start("gateway-a", "REDIS_PASSWORD="+password)
 	p.AwaitLimit("100")
 	envoytest.AwaitRejection(t, p.URL)
@@ -173,7 +157,7 @@ func TestRedisCluster(t *testing.T) {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	const limit = 30
-	port, shared := redistest.Start(t).Port, free(t, "sliding_window_log", limit)
+	port, shared := redistest.Start(t).Port, meshtest.Free(t, "sliding_window_log", limit)
 	m := startMesh(t, append(applied(t, "gateway", port, shared), applied(t, "sidecar", port, shared)...))
 	proxies := []*proxy{m.start("gateway-a"), m.start("gateway-b"), m.start("reviews")}
 	expect := func(what string, p *proxy, status int) {
@@ -193,50 +177,28 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// limited is a mesh with one gateway that limits by 10, and a function to apply another configuration there.
-func limited(t *testing.T) (p *proxy, change func(algorithm string, limit int)) {
-	t.Helper()
-	port := redistest.Start(t).Port
-	of := func(algorithm string, limit int) []config.Config {
-		return applied(t, "gateway", port, free(t, algorithm, limit))
-	}
-	m := startMesh(t, of("sliding_window_log", 10))
-	p = m.start("gateway-a")
-	p.AwaitLimit("10")
-	return p, func(algorithm string, limit int) { m.apply(of(algorithm, limit)) }
-}
-
-// TestChange: a new configuration takes over, and no request is lost.
+// TestChange: a new configuration takes over. Beside one with a mistake, which the log names, the one before goes on.
+// No request is lost.
 func TestChange(t *testing.T) {
 	t.Parallel()
-	p, change := limited(t)
+	const algorithm, mistaken = "sliding_window_log", "sliding_window_lag"
+	port := redistest.Start(t).Port
+	m := startMesh(t, applied(t, "gateway", port, meshtest.Free(t, algorithm, 10)))
+	p := m.start("gateway-a")
+	p.AwaitLimit("10")
 	stop := p.Load()
 	for _, limit := range []int{20, 30, 40, 50} {
-		change("sliding_window_log", limit)
+		m.apply(applied(t, "gateway", port, meshtest.Free(t, algorithm, limit)))
 		p.AwaitLimit(fmt.Sprint(limit))
 	}
-	stop()
-}
-
-// TestMistake: the configuration before goes on, the log says why, and what is
-// right again is taken.
-func TestMistake(t *testing.T) {
-	t.Parallel()
-	p, change := limited(t)
-	stop := p.Load()
-	change("sliding_window_lag", 20)
-	testenv.Wait(t, meshtest.Patience, func() error {
-		if !strings.Contains(p.Log(), `rules[0].limits[0].algorithm: "sliding_window_lag"`) {
-			return fmt.Errorf("the log does not name the mistake")
-		}
-		return nil
-	})
+	m.apply(applied(t, "gateway", port, meshtest.Free(t, mistaken, 60)))
+	p.AwaitLog(meshtest.Patience, `rules[0].limits[0].algorithm: "`+mistaken+`"`)
 	for range 100 {
-		if a, err := p.Get(); err != nil || a.Limit != "10" {
-			t.Fatalf("limit %q, %v; want that of before, 10", a.Limit, err)
+		if a, err := p.Get(); err != nil || a.Limit != "50" {
+			t.Fatalf("limit %q, %v; want that of before, 50", a.Limit, err)
 		}
 	}
-	change("sliding_window_log", 30)
-	p.AwaitLimit("30")
+	m.apply(applied(t, "gateway", port, meshtest.Free(t, algorithm, 70)))
+	p.AwaitLimit("70")
 	stop()
 }

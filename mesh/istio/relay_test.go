@@ -38,7 +38,7 @@ func TestRelayValid(t *testing.T) {
 	)
 	testenv.OK(t, err)
 	for _, dir := range []string{"relay", "gateway-relay", "sidecar-relay", "waypoint-relay"} {
-		text := render(t, dir)
+		text := meshtest.Render(t, "istio/"+dir+".yaml")
 		if strings.Contains(text, "kind: EnvoyFilter") {
 			t.Errorf("%s has an EnvoyFilter", dir)
 		}
@@ -133,7 +133,14 @@ func TestRelayCluster(t *testing.T) {
 			control := xds.NewFakeDiscoveryServer(t,
 				xds.FakeOptions{ConfigString: waypoint, KubernetesObjectString: waypoint, MeshConfig: config})
 			retry.UntilOrFail(t, func() bool {
-				return hasHTTP2(t, control, proxies[c.proxy]) == c.want
+				options := new(upstream.HttpProtocolOptions)
+				for _, cluster := range control.Clusters(control.SetupProxy(proxies[c.proxy])) {
+					set := cluster.TypedExtensionProtocolOptions["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]
+					if cluster.Name == relayCluster && set != nil {
+						testenv.OK(t, set.UnmarshalTo(options))
+					}
+				}
+				return (options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil) == c.want
 			}, retry.Timeout(meshtest.Patience))
 		})
 	}
@@ -147,19 +154,4 @@ var provider = &meshconfig.MeshConfig_ExtensionProvider{
 			Service: "redis/sluice-relay.redis.svc.cluster.local", Port: 9000,
 		},
 	},
-}
-
-// hasHTTP2 reports whether a proxy gets the relay's cluster, with HTTP/2.
-func hasHTTP2(t *testing.T, control *xds.FakeDiscoveryServer, p *model.Proxy) bool {
-	t.Helper()
-	for _, c := range control.Clusters(control.SetupProxy(p)) {
-		options := new(upstream.HttpProtocolOptions)
-		set := c.TypedExtensionProtocolOptions["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]
-		if c.Name != relayCluster || set == nil {
-			continue
-		}
-		testenv.OK(t, set.UnmarshalTo(options))
-		return options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil
-	}
-	return false
 }

@@ -2,7 +2,6 @@ package istio
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -47,10 +46,11 @@ func TestRelayDecides(t *testing.T) {
 			relay := envoytest.NewRelay(t, server.Addr, nil)
 			host, port, err := net.SplitHostPort(relay.Addr)
 			testenv.OK(t, err)
-			service := meshtest.Document(t, render(t, "relay"), "Service")
+			service := meshtest.Document(t, meshtest.Render(t, "istio/relay.yaml"), "Service")
 			service = strings.Replace(service, "\nspec:\n", "\nspec:\n  clusterIP: 1.2.3.9\n", 1) // as Kubernetes does
 			var policies []config.Config                                                          // the resources of Istio
-			text := render(t, c.dir, meshtest.Values{"image": image, "config": meshtest.Patient()})
+			text := meshtest.Render(t, "istio/"+c.dir+".yaml",
+				meshtest.Values{"image": image, "config": meshtest.Patient()})
 			for document := range strings.SplitSeq(text, "\n---\n") {
 				if strings.Contains(document, "istio.io/") {
 					policies = append(policies, parse(t, document)...)
@@ -65,12 +65,10 @@ func TestRelayDecides(t *testing.T) {
 				t.Errorf("Redis has %q, want one counter of %s", keys, c.key)
 			}
 			meshtest.ExpectShown(t, "istio/README.md", p.Log(), fmt.Sprintf("sluice: redis %q answers: Redis 7", relayCluster))
-			resp, err := http.Get("http://" + p.admin + "/clusters")
+			// The output of "pilot-agent request GET clusters".
+			_, clusters, err := testenv.Send(http.MethodGet, "http://"+p.admin+"/clusters", "")
 			testenv.OK(t, err)
-			defer resp.Body.Close()
-			clusters, err := io.ReadAll(resp.Body) // the output of "pilot-agent request GET clusters"
-			testenv.OK(t, err)
-			shown := regexp.MustCompile(`:\d+::`).ReplaceAllString(string(clusters), ":9000::") // the relay's port
+			shown := regexp.MustCompile(`:\d+::`).ReplaceAllString(clusters, ":9000::") // the relay's port
 			meshtest.ExpectShown(t, "istio/README.md", shown, relayCluster+"::", ":9000::health_flags::healthy")
 			if filters := m.control.Store().List(gvk.EnvoyFilter, ""); len(filters) != 0 {
 				t.Errorf("the mesh has %d EnvoyFilters", len(filters))

@@ -5,15 +5,7 @@ import (
 
 	"istio.io/istio/pilot/pkg/config/kube/crd"
 	"istio.io/istio/pkg/config"
-
-	"github.com/sluiceproxy/sluice/mesh/meshtest"
 )
-
-// render renders deploy/istio/<name>.yaml as helm does, with other values in place of some.
-func render(t *testing.T, name string, sets ...meshtest.Values) string {
-	t.Helper()
-	return meshtest.Render(t, "istio/"+name+".yaml", sets...)
-}
 
 // parse reads resources as the control plane does.
 func parse(t *testing.T, text string) []config.Config {

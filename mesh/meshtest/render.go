@@ -143,6 +143,20 @@ func Plugin(t *testing.T, text string) Values {
 	return Values{"config": config}
 }
 
+// Free are the values with a limit that costs nothing unless the request's x-cost says so; nothing refills it while a
+// test runs.
+func Free(t *testing.T, algorithm string, limit int) Values {
+	t.Helper()
+	return Plugin(t, fmt.Sprintf(`{"redis": {"timeout": "10s"}, "failure": {"mode": "deny"}, "rules": [
+		{"name": "free", "cost": {"header": "x-cost", "default": 0, "max": 10},
+		"limits": [{"algorithm": %q, "limit": %d, "window": "1d"}]}]}`, algorithm, limit))
+}
+
+// At are the values with an image of the plugin, and for a Redis on this machine.
+func At(image string, redisPort int) Values {
+	return Values{"image": image, "redis": Values{"nodes": []any{Values{"host": "127.0.0.1", "port": redisPort}}}}
+}
+
 // Document is the one of a kind in a text.
 func Document(t *testing.T, text, kind string) string {
 	t.Helper()

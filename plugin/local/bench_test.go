@@ -6,21 +6,6 @@ import (
 	"github.com/sluiceproxy/sluice/algo"
 )
 
-// bench takes cost 1 for each of n identities in turn, a microsecond apart.
-func bench(b *testing.B, s *Store, p *algo.Plan, n int) {
-	b.Helper()
-	var tag numbered
-	out, costs := make([]algo.Decision, len(p.Limits())), p.Each(1)
-	now := t0
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		now++
-		if _, err := s.Decide(p, tag.of(i%n), now, costs, out, Charge); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // unshared is SharedData without copies, so that what is left is the Store's.
 type unshared map[string]versioned
 
@@ -37,34 +22,41 @@ func (u unshared) Set(key string, value []byte, cas uint32) error {
 	return nil
 }
 
+// BenchmarkTake takes cost 1 for each of some identities in turn, a microsecond apart.
 func BenchmarkTake(b *testing.B) {
 	plenty := int64(algo.MaxUnits)
 	gcra := algo.Limit{Algorithm: algo.GCRA, Units: plenty, WindowMicros: hour}
-	three := []algo.Limit{
-		gcra,
-		{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour},
-		{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour, SubWindows: 60},
+	for _, c := range []struct {
+		name       string
+		identities int
+		pages      int // 0: as usual
+		limits     []algo.Limit
+	}{
+		{"one identity", 1, 0, []algo.Limit{gcra}},
+		{"one identity, three limits", 1, 0, []algo.Limit{
+			gcra,
+			{Algorithm: algo.FixedWindow, Units: plenty, WindowMicros: hour},
+			{Algorithm: algo.SlidingWindowCounter, Units: plenty, WindowMicros: hour, SubWindows: 60},
+		}},
+		{"denied", 1, 0, []algo.Limit{{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros}}},
+		{"40000 identities", 40_000, 0, []algo.Limit{gcra}},
+		{"full pages", 64_000, 64, []algo.Limit{gcra}},
+		{"longest log", 1, 0, []algo.Limit{{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: minute}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s, p := sized(unshared{}, Options{Pages: c.pages}), policy(b, c.limits...)
+			var tag numbered
+			out, costs := make([]algo.Decision, len(c.limits)), p.Each(1)
+			now := t0
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				now++
+				if _, err := s.Decide(p, tag.of(i%c.identities), now, costs, out, Charge); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
-	log := algo.Limit{Algorithm: algo.SlidingWindowLog, Units: plenty, WindowMicros: minute}
-	b.Run("one identity", func(b *testing.B) {
-		bench(b, sized(unshared{}, Options{}), policy(b, gcra), 1)
-	})
-	b.Run("one identity, three limits", func(b *testing.B) {
-		bench(b, sized(unshared{}, Options{}), policy(b, three...), 1)
-	})
-	b.Run("denied", func(b *testing.B) {
-		one := algo.Limit{Algorithm: algo.GCRA, Units: 1, WindowMicros: algo.MaxWindowMicros}
-		bench(b, sized(unshared{}, Options{}), policy(b, one), 1)
-	})
-	b.Run("40000 identities", func(b *testing.B) {
-		bench(b, sized(unshared{}, Options{}), policy(b, gcra), 40_000)
-	})
-	b.Run("full pages", func(b *testing.B) {
-		bench(b, sized(unshared{}, Options{Pages: 64}), policy(b, gcra), 64_000)
-	})
-	b.Run("longest log", func(b *testing.B) {
-		bench(b, sized(unshared{}, Options{}), policy(b, log), 1)
-	})
 }
 
 // A request allocates what the host's Get copies, and nothing else.

@@ -143,7 +143,7 @@ func TestARecordLongerThanAPage(t *testing.T) {
 		Algorithm: algo.SlidingWindowCounter, Units: algo.MaxUnits,
 		WindowMicros: algo.MaxWindowMicros, SubWindows: algo.MaxSubWindows,
 	}
-	p, m, w := policy(t, sixteen(counter)...), newMemory(), twins{}
+	p, m, states := policy(t, sixteen(counter)...), newMemory(), make([]algo.State, algo.MaxLimits)
 	s := sized(m, Options{Pages: 1})
 	small := policy(t, algo.Limit{Algorithm: algo.GCRA, Units: 10, WindowMicros: hour})
 	want := make([]algo.Decision, algo.MaxLimits)
@@ -151,7 +151,7 @@ func TestARecordLongerThanAPage(t *testing.T) {
 		now, cost := t0+i*(counter.WindowMicros/algo.MaxSubWindows), int64(algo.MaxUnits/algo.MaxSubWindows)
 		take(t, s, small, "r|b", now, 1)
 		got, allowed := take(t, s, p, "r|a", now, cost)
-		if p.Decide(w.of(p, "r|a"), now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
+		if p.Decide(states, now, p.Each(cost), want) != allowed || !slices.Equal(got, want) {
 			t.Fatalf("request %d:\ngot  %+v\nwant %+v", i, got, want)
 		}
 	}

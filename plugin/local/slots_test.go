@@ -1,58 +1,30 @@
 package local
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/sluiceproxy/sluice/algo"
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// slotLimits are one of requests, and one of slots.
-var slotLimits = []algo.Limit{
-	{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: hour},
-	{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6},
-}
-
-// slotWorker is one worker and what it holds of the identity r|a.
-type slotWorker struct {
-	t     *testing.T
-	store *Store
-	plan  *algo.Plan
-	held  int64
-}
-
-func (w *slotWorker) take(now, slots int64) bool {
-	w.t.Helper()
-	w.store.Occupying(w.held)
-	r, err := w.store.Decide(w.plan, []byte("r|a"), now, []int64{1, slots}, make([]algo.Decision, 2), Charge)
-	testenv.OK(w.t, err)
-	if r.Allowed {
-		w.held += slots
-	}
-	return r.Allowed
-}
-
-func (w *slotWorker) hold(now, held int64) {
-	w.t.Helper()
-	w.held = held
-	testenv.OK(w.t, w.store.Occupy(w.plan, []byte("r|a"), now, held))
-}
-
-// TestSlotsOfTwoWorkers walks through what the workers of one Envoy do.
+// TestSlotsOfTwoWorkers walks through what the workers of one Envoy do, under one limit of requests and one of
+// five slots. With each call a worker says anew what it holds of them.
 func TestSlotsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
-	shared, p := newMemory(), policy(t, slotLimits...)
-	a := &slotWorker{t: t, store: sized(shared, Options{}), plan: p}
-	b := &slotWorker{t: t, store: sized(shared, Options{}), plan: p}
-	const later, end = t0 + 29e6, t0 + 31e6
-	for _, step := range []struct {
+	p := policy(t, algo.Limit{Algorithm: algo.FixedWindow, Units: 1000, WindowMicros: hour},
+		algo.Limit{Algorithm: algo.Concurrency, Units: 5, TTLMicros: 30e6})
+	const a, b, later, end = 0, 1, t0 + 29e6, t0 + 31e6
+	type step struct {
 		what    string
-		w       *slotWorker
+		w       int
 		at      int64
 		take    int64 // 0: it holds so many from now on
 		hold    int64
 		allowed bool
-	}{
+		evicts  bool // first, the pages are lost
+	}
+	for _, steps := range [][]step{{
 		{what: "3 of 5", w: a, at: t0, take: 3, allowed: true},
 		{what: "3 of 2", w: b, at: t0, take: 3},
 		{what: "2 of 2", w: b, at: t0, take: 2, allowed: true},
@@ -71,38 +43,34 @@ func TestSlotsOfTwoWorkers(t *testing.T) {
 		{w: a, at: end, hold: 1},
 		{what: "2 of 1", w: a, at: end, take: 2},
 		{what: "1 of 1, then", w: a, at: end, take: 1, allowed: true},
-	} {
-		if step.take == 0 {
-			step.w.hold(step.at, step.hold)
-		} else if got := step.w.take(step.at, step.take); got != step.allowed {
-			t.Errorf("%s: admitted %v, want %v", step.what, got, step.allowed)
+	}, {
+		{what: "4 of 5", w: a, at: t0, take: 4, allowed: true},
+		{w: a, at: t0, hold: 4, evicts: true},
+		{what: "6 of 5, by two", w: b, at: t0, take: 2},
+		{what: "6 of 5", w: a, at: t0, take: 2},
+		{what: "5 of 5", w: a, at: t0, take: 1, allowed: true},
+		{w: a, at: t0, hold: 0},
+		{what: "5 of 5, when all is given back", w: a, at: t0, take: 5, allowed: true},
+	}} {
+		m := newMemory()
+		stores, held := [2]*Store{sized(m, Options{}), sized(m, Options{})}, [2]int64{}
+		for _, s := range steps {
+			if s.evicts {
+				maps.DeleteFunc(m.data, func(key string, _ versioned) bool { return key != seedKey })
+			}
+			store := stores[s.w]
+			if s.take == 0 {
+				held[s.w] = s.hold
+				testenv.OK(t, store.Occupy(p, []byte("r|a"), s.at, s.hold))
+				continue
+			}
+			store.Occupying(held[s.w])
+			r, err := store.Decide(p, []byte("r|a"), s.at, []int64{1, s.take}, make([]algo.Decision, 2), Charge)
+			testenv.OK(t, err)
+			testenv.Same(t, s.what+": that it is admitted", r.Allowed, s.allowed)
+			if r.Allowed {
+				held[s.w] += s.take
+			}
 		}
-	}
-}
-
-// TestEvictedSlots: a worker says anew what it holds with each call.
-func TestEvictedSlots(t *testing.T) {
-	t.Parallel()
-	p := policy(t, slotLimits...)
-	a := &slotWorker{t: t, store: newStore(), plan: p}
-	if !a.take(t0, 4) {
-		t.Fatal("refused")
-	}
-	forgetful := newMemory()
-	a.store.shared, a.store.secret = forgetful, nil
-	a.hold(t0, 4)
-	b := &slotWorker{t: t, store: sized(forgetful, Options{}), plan: p}
-	if b.take(t0, 2) {
-		t.Error("6 of 5 are held by two")
-	}
-	if a.take(t0, 2) {
-		t.Error("6 of 5 are held")
-	}
-	if !a.take(t0, 1) {
-		t.Error("5 of 5 cannot be held")
-	}
-	a.hold(t0, 0)
-	if !a.take(t0, 5) {
-		t.Error("not all is given back")
 	}
 }

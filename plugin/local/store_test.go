@@ -12,16 +12,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// twins are the plain algorithms: every identity's states, kept for ever.
-type twins map[string][]algo.State
-
-func (w twins) of(p *algo.Plan, tag string) []algo.State {
-	if w[tag] == nil {
-		w[tag] = make([]algo.State, len(p.Limits()))
-	}
-	return w[tag]
-}
-
 // The store decides exactly as the algorithms do on states that are never
 // encoded, never expire and are never evicted.
 func TestStoreEqualsTheAlgorithms(t *testing.T) {
@@ -40,14 +30,17 @@ func TestStoreEqualsTheAlgorithms(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(20) {
 				rng := rand.New(rand.NewPCG(seed, 0))
-				s, w := sized(newMemory(), Options{Pages: 3}), twins{}
+				s, statesOf := sized(newMemory(), Options{Pages: 3}), map[string][]algo.State{}
 				got, want := make([]algo.Decision, len(p.Limits())), make([]algo.Decision, len(p.Limits()))
 				window := p.Limits()[0].WindowMicros
 				now := t0
 				for step := range 500 {
 					now += rng.Int64N(window) >> rng.IntN(16)
 					tag, cost := fmt.Sprint("rule|", rng.IntN(20)), rng.Int64N(4)
-					states := w.of(p, tag)
+					if statesOf[tag] == nil {
+						statesOf[tag] = make([]algo.State, len(p.Limits()))
+					}
+					states := statesOf[tag]
 					r, err := s.Decide(p, []byte(tag), now, p.Each(cost), got, Charge)
 					if err != nil || r.AtMicros != now {
 						t.Fatalf("step %d: decided at %d, not %d: %v", step, r.AtMicros, now, err)

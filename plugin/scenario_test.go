@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/scenario"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -80,7 +79,7 @@ func addProperties(properties wasmhost.Properties, path string, tree map[string]
 		case string:
 			properties[at] = []byte(value)
 		case float64:
-			properties[at] = binary.LittleEndian.AppendUint64(nil, math.Float64bits(value))
+			properties[at] = []byte(testenv.Doubles(value))
 		case bool:
 			properties[at] = []byte{byte(boolResult(value))}
 		}

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Doubles are numbers as a check of several limits brings them to Redis: eight bytes each.
+// Doubles are numbers of eight bytes each, as Envoy has those of metadata, and as a check of several limits brings
+// them to Redis.
 func Doubles(numbers ...float64) string {
 	var packed []byte
 	for _, n := range numbers {

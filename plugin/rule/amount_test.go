@@ -65,7 +65,7 @@ func TestSizesThatComeWithTheRequest(t *testing.T) {
 		{"a header that is absent", `"limit": ` + header, get("/"), []algo.Size{{Units: 10}}},
 		{"a header of 0", `"limit": ` + header, with("0"), []algo.Size{{}}},
 		{"a header too long to be looked at", `"limit": ` + header, with(overlong), []algo.Size{{Units: 10}}},
-		{"a claim", `"limit": ` + claim, get("/", text, double(70)), []algo.Size{{Units: 70}}},
+		{"a claim", `"limit": ` + claim, get("/", text, testenv.Doubles(70)), []algo.Size{{Units: 70}}},
 		{"a claim that is absent", `"limit": ` + claim, get("/"), []algo.Size{{Units: 10}}},
 		{"a constant burst", `"burst": 20, "limit": ` + header, with("7"), []algo.Size{{Units: 7, Burst: 20}}},
 		{"a burst", `"limit": 5, "burst": ` + header, with("7"), []algo.Size{{Units: 5, Burst: 7}}},

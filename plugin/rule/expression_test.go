@@ -25,18 +25,18 @@ func TestCostByExpression(t *testing.T) {
 		value string
 		want  int64
 	}{
-		{"whole", double(7), 7},
-		{"rounded down", double(7.99), 7},
-		{"less than 1", double(0.5), 0},
-		{"0", double(0), 0},
-		{"-0", double(math.Copysign(0, -1)), 0},
-		{"max", double(100), 100},
-		{"above max", double(100.5), 100},
-		{"far above max", double(1e300), 100},
-		{"negative", double(-0.1), 3},
-		{"infinite", double(math.Inf(1)), 3},
-		{"minus infinite", double(math.Inf(-1)), 3},
-		{"no number", double(math.NaN()), 3},
+		{"whole", testenv.Doubles(7), 7},
+		{"rounded down", testenv.Doubles(7.99), 7},
+		{"less than 1", testenv.Doubles(0.5), 0},
+		{"0", testenv.Doubles(0), 0},
+		{"-0", testenv.Doubles(math.Copysign(0, -1)), 0},
+		{"max", testenv.Doubles(100), 100},
+		{"above max", testenv.Doubles(100.5), 100},
+		{"far above max", testenv.Doubles(1e300), 100},
+		{"negative", testenv.Doubles(-0.1), 3},
+		{"infinite", testenv.Doubles(math.Inf(1)), 3},
+		{"minus infinite", testenv.Doubles(math.Inf(-1)), 3},
+		{"no number", testenv.Doubles(math.NaN()), 3},
 		{"too short", "7", 3},
 	} {
 		testenv.Same(t, tt.name, only(t, r, get("/", "double(e\n)", tt.value)).Cost, tt.want)
@@ -55,7 +55,7 @@ func TestExpressionsAreShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.SameList(t, "compiled", created.created, []string{"(e\n) == true", "string(e\n)", "double(e\n)"})
-	req := get("/", "(e\n) == true", "\x01", "string(e\n)", "k", "double(e\n)", double(2))
+	req := get("/", "(e\n) == true", "\x01", "string(e\n)", "k", "double(e\n)", testenv.Doubles(2))
 	req.reads = map[string]int{}
 	testenv.SameList(t, "tags", tags(set, req), []string{"first|k", "second|k"})
 	for _, text := range created.created {

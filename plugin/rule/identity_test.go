@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,10 +35,7 @@ func hashed(value string) config.Component {
 	return config.Component{Source: config.FromConstant, Value: value, Hash: true}
 }
 
-func sha(s string) string {
-	digest := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(digest[:])
-}
+func sha(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
 func TestTag(t *testing.T) {
 	t.Parallel()
@@ -92,11 +90,6 @@ func TestDigestsAreKept(t *testing.T) {
 	both := parse(t, `"key": [{"header": "x-api-key", "hash": true}]`,
 		`"name": "s", "key": [{"header": "x-api-key", "hash": true}]`)
 	keyed.Rules[0].Key[0].Keyed, both.Rules[1].Key[0].Keyed = true, true
-	mac := func(value string) string {
-		h := hmac.New(sha256.New, nil)
-		h.Write([]byte(value))
-		return hex.EncodeToString(h.Sum(nil))
-	}
 	for name, cfg := range map[string]*config.Config{"plain": plain, "keyed": keyed, "both": both} {
 		set, err := Compile(cfg, nil)
 		testenv.OK(t, err)
@@ -107,7 +100,9 @@ func TestDigestsAreKept(t *testing.T) {
 			for _, a := range applied {
 				want := sha(value)
 				if name == "keyed" || a.Rule.Name == "s" {
-					want = mac(value)
+					mac := hmac.New(sha256.New, nil)
+					mac.Write([]byte(value))
+					want = hex.EncodeToString(mac.Sum(nil))
 				}
 				testenv.Same(t, name+": the tag of "+value, string(a.Tag), a.Rule.Name+"|"+want[:hashDigits])
 			}
@@ -131,74 +126,62 @@ func FuzzIdentity(f *testing.F) {
 	f.Add("r|a", "b", uint8(0), "r", "a,b", uint8(0))
 	f.Add("r", "%", uint8(0), "r", "%25", uint8(0))
 	f.Add("r{", "}", uint8(0), "r", "{}", uint8(2))
+	// The values stand between commas, and the bits of the hash say which of them are hashed. "-" is the empty list.
 	f.Fuzz(func(t *testing.T, nameA, a string, hashA uint8, nameB, b string, hashB uint8) {
-		keyA, keyB := list(a, hashA), list(b, hashB)
-		tagA, tagB := tagOf(t, nameA, keyA...), tagOf(t, nameB, keyB...)
-		checkTag(t, tagA, nameA, keyA)
-		checkTag(t, tagB, nameB, keyB)
-		same := nameA == nameB && slices.EqualFunc(keyA, keyB, func(x, y config.Component) bool {
+		var keys [2][]config.Component
+		var both [2]string
+		for n, of := range []struct {
+			name, values string
+			hash         uint8
+		}{{nameA, a, hashA}, {nameB, b, hashB}} {
+			for i, value := range strings.Split(of.values, ",") {
+				if hash := of.hash>>(i%8)&1 == 1; of.values != "-" {
+					keys[n] = append(keys[n], config.Component{Source: config.FromConstant, Value: value, Hash: hash})
+				}
+			}
+			tag := tagOf(t, of.name, keys[n]...)
+			both[n] = tag
+			// It is read without help of the code under test.
+			if strings.ContainsFunc(tag, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
+				t.Errorf("tag %q holds a byte that is ambiguous", tag)
+			}
+			rule, identity, _ := strings.Cut(tag, "|")
+			testenv.Same(t, "the rule that a tag names", decodeAll(rule), of.name)
+			if digest64.MatchString(identity) {
+				continue // of a long identity
+			}
+			testenv.Within(t, "the bytes of an identity", len(identity), 0, maxIdentityBytes)
+			var parts []string
+			switch identity {
+			case "":
+			case "%":
+				parts = []string{""}
+			default:
+				parts = strings.Split(identity, "|")
+			}
+			if len(parts) != len(keys[n]) {
+				t.Fatalf("tag %q of %v", tag, keys[n])
+			}
+			for i, part := range parts {
+				want, got := keys[n][i].Value, decodeAll(part)
+				if keys[n][i].Hash {
+					want = sha(want)[:40]
+				}
+				if got != want || keys[n][i].Hash != digest40.MatchString(part) {
+					t.Errorf("component %d of %q is %q, want %q", i, tag, got, want)
+				}
+			}
+		}
+		same := nameA == nameB && slices.EqualFunc(keys[0], keys[1], func(x, y config.Component) bool {
 			return x.Value == y.Value && x.Hash == y.Hash
 		})
-		if same != (tagA == tagB) {
-			t.Errorf("tags are %q of %q, %v and %q of %q, %v", tagA, nameA, keyA, tagB, nameB, keyB)
+		if same != (both[0] == both[1]) {
+			t.Errorf("tags are %q of %q, %v and %q of %q, %v", both[0], nameA, keys[0], both[1], nameB, keys[1])
 		}
 	})
-}
-
-// list splits s at its commas; the bits of hash say what is hashed. "-" is the
-// empty list.
-func list(s string, hash uint8) []config.Component {
-	if s == "-" {
-		return nil
-	}
-	var key []config.Component
-	for i, value := range strings.Split(s, ",") {
-		key = append(key, config.Component{Source: config.FromConstant, Value: value, Hash: hash>>(i%8)&1 == 1})
-	}
-	return key
 }
 
 var (
 	digest40 = regexp.MustCompile(`^[0-9a-f]{40}$`)
 	digest64 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
-
-// checkTag reads a tag without help of the code under test.
-func checkTag(t *testing.T, tag, name string, key []config.Component) {
-	t.Helper()
-	if strings.ContainsFunc(tag, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
-		t.Errorf("tag %q holds a byte that is ambiguous", tag)
-	}
-	rule, identity, _ := strings.Cut(tag, "|")
-	if decodeAll(rule) != name {
-		t.Errorf("tag %q names the rule %q, want %q", tag, decodeAll(rule), name)
-	}
-	if digest64.MatchString(identity) {
-		return // of a long identity
-	}
-	if len(identity) > maxIdentityBytes {
-		t.Errorf("identity has %d bytes", len(identity))
-	}
-	if identity == "" {
-		if len(key) != 0 {
-			t.Errorf("tag %q of %v", tag, key)
-		}
-		return
-	}
-	parts := strings.Split(identity, "|")
-	if identity == "%" {
-		parts = []string{""}
-	}
-	if len(parts) != len(key) {
-		t.Fatalf("tag %q of %v", tag, key)
-	}
-	for i, part := range parts {
-		want, got := key[i].Value, decodeAll(part)
-		if key[i].Hash {
-			want = sha(want)[:40]
-		}
-		if got != want || key[i].Hash != digest40.MatchString(part) {
-			t.Errorf("component %d of %q is %q, want %q", i, tag, got, want)
-		}
-	}
-}

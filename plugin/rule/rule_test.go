@@ -90,7 +90,7 @@ func everything() *request {
 	return get("/x/../api/a?user=u%20v", "x-api-key", "secret", "cookie", `sid="a%20b"; theme=dark`, "x-cost", "7",
 		"source.address", "[2001:db8::1]:443",
 		"metadata.filter_metadata.jwt.sub", "alice",
-		"metadata.filter_metadata.jwt.plan", double(-7),
+		"metadata.filter_metadata.jwt.plan", testenv.Doubles(-7),
 		"connection.id", "\x2a\x00\x00\x00\x00\x00\x00\x00")
 }
 

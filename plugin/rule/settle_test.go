@@ -30,7 +30,7 @@ func costs(n int64) Worth { return Worth{Cost: n} }
 
 // measured is a response of which one text evaluates to a number.
 func measured(text string, f float64) *reply {
-	return &reply{status: 200, attributes: attributes{text: []byte(double(f))}}
+	return &reply{status: 200, attributes: attributes{text: []byte(testenv.Doubles(f))}}
 }
 
 const (
@@ -74,7 +74,7 @@ var worths = []struct {
 	{"one that does not", expr, &reply{attributes: attributes{exprText: []byte("\x00")}}, gives},
 	{"one without a value", expr, &reply{}, keeps},
 	{"one without a value, to release", expr + release, &reply{}, gives},
-	{"no bool", expr, &reply{attributes: attributes{exprText: []byte(double(1))}}, keeps},
+	{"no bool", expr, &reply{attributes: attributes{exprText: []byte(testenv.Doubles(1))}}, keeps},
 	{"an expression, no response", expr, nil, keeps},
 	{"an expression, no response, to release", expr + release, nil, keeps},
 
@@ -126,7 +126,7 @@ var worths = []struct {
 // they passed; what reads anything else has it at the end.
 func TestWorthOverHTTP3(t *testing.T) {
 	t.Parallel()
-	kept := attributes{keepsText: []byte("\x01"), costText: []byte(double(7))}
+	kept := attributes{keepsText: []byte("\x01"), costText: []byte(testenv.Doubles(7))}
 	given := attributes{keepsText: []byte("\x00")}
 	for _, tc := range []struct {
 		name, settle     string
@@ -142,7 +142,7 @@ func TestWorthOverHTTP3(t *testing.T) {
 		},
 		{
 			"metadata at the end", byTokens, &reply{status: 200},
-			&reply{attributes: attributes{tokensText: []byte(double(29))}}, costs(29),
+			&reply{attributes: attributes{tokensText: []byte(testenv.Doubles(29))}}, costs(29),
 		},
 	} {
 		s := compile(t, `"settle": {`+tc.settle+`}`).Rules[0].Settle

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // tieredBy is a field: tiers by a source, with more of them, and a default; empty: there is none.
@@ -80,9 +82,9 @@ func TestTierOfAScalar(t *testing.T) {
 		{"\x01", 2},
 		{"\x00", 1},
 		{"\x02", 1},
-		{double(-7), 3},
+		{testenv.Doubles(-7), 3},
 		{integer(-7), 3},
-		{double(-7.5), 1},
+		{testenv.Doubles(-7.5), 1},
 		{integer(7), 1},
 		{"-7 bytes", 1},
 	} {
@@ -90,10 +92,6 @@ func TestTierOfAScalar(t *testing.T) {
 			t.Errorf("%q: %d per second, want %d", tt.value, got, tt.want)
 		}
 	}
-}
-
-func double(f float64) string {
-	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
 }
 
 func integer(n int64) string {
@@ -111,19 +109,19 @@ func TestScalar(t *testing.T) {
 		{integer(443), "443"},
 		{integer(1<<53 - 1), "9007199254740991"},
 		{integer(1 - 1<<53), "-9007199254740991"},
-		{double(1), "1"},
-		{double(443), "443"},
-		{double(1<<53 - 1), "9007199254740991"},
-		{double(1 - 1<<53), "-9007199254740991"},
-		{double(1 << 53), none},
-		{double(1234567890123456), "1234567890123456"},
+		{testenv.Doubles(1), "1"},
+		{testenv.Doubles(443), "443"},
+		{testenv.Doubles(1<<53 - 1), "9007199254740991"},
+		{testenv.Doubles(1 - 1<<53), "-9007199254740991"},
+		{testenv.Doubles(1 << 53), none},
+		{testenv.Doubles(1234567890123456), "1234567890123456"},
 		{"ORDER09C", none},
 		{"test-a-C", none},
 		{"grü 09C", none},
 		{"r\x7fDER09C", "7090004325334898"},
-		{double(0.5), none},
-		{double(math.Inf(1)), none},
-		{double(math.NaN()), none},
+		{testenv.Doubles(0.5), none},
+		{testenv.Doubles(math.Inf(1)), none},
+		{testenv.Doubles(math.NaN()), none},
 		{"12345678", none},
 		{"", none},
 		{"abc", none},

@@ -72,57 +72,13 @@ func (f *field) shownDefault() string {
 	return ""
 }
 
-// facts are what the schema says of a field's values, by keyword.
-func (f *field) facts() map[string]string {
-	switch f.kind {
-	case integer:
-		return map[string]string{"type": `"integer"`, "minimum": fmt.Sprint(f.low), "maximum": fmt.Sprint(f.high)}
-	case duration:
-		return map[string]string{"$ref": `"#/$defs/duration"`}
-	case boolean:
-		return map[string]string{"type": `"boolean"`}
-	case plainText, percentage:
-		return map[string]string{"type": `"string"`}
-	case word:
-		return map[string]string{"enum": "[" + quotedList(f.words) + "]"}
-	case entries:
-		return map[string]string{"type": `"object"`}
-	case list:
-		facts := map[string]string{"type": `"array"`}
-		if f.low > 0 {
-			facts["minItems"] = fmt.Sprint(f.low)
-		}
-		if f.high > 0 {
-			facts["maxItems"] = fmt.Sprint(f.high)
-		}
-		return facts
-	}
-	return nil
-}
-
-// schemaText is schema.json, whose facts are written anew.
-type schemaText struct {
-	t    *testing.T
-	text string
-}
-
-// set has a fact stand at a path, where another may stand now: what describes a field is written by hand.
-func (s *schemaText) set(path, fact string) {
-	s.t.Helper()
-	is := gjson.Get(s.text, path)
-	if !is.Exists() {
-		s.t.Errorf("schema.json has no %s (want %s)", path, fact)
-		return
-	}
-	s.text = s.text[:is.Index] + fact + s.text[is.Index+len(is.Raw):]
-}
-
 // TestSchema writes into the schema what the rows say: the same fields, with the same bounds, words and
-// defaults, and the same ones required.
+// defaults, and the same ones required. What describes a field is written by hand.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	s := &schemaText{t, string(testenv.Read(t, "schema.json"))}
+	text := string(testenv.Read(t, "schema.json"))
 	for _, table := range tables {
+		facts := map[string]string{} // by path
 		var required, names []string
 		for i := range table.fields {
 			f, at := &table.fields[i], place(table.schema, table.fields[i].name)
@@ -131,32 +87,60 @@ func TestSchema(t *testing.T) {
 			if f.need != "" && !(table.schema == "$defs.limit" && slices.Contains([]string{"window", "max_wait"}, f.name)) {
 				required = append(required, f.name)
 			}
-			if gjson.Get(s.text, at).Get("$ref").String() == "#/$defs/limits" {
+			if gjson.Get(text, at).Get("$ref").String() == "#/$defs/limits" {
 				continue
 			}
 			if byDefault := f.shownDefault(); byDefault != "" && at != "$defs.rule.properties.failure" {
-				s.set(at+".default", byDefault)
+				facts[at+".default"] = byDefault
 			}
 			for _, either := range []string{".anyOf.0", ".oneOf.0"} {
-				if gjson.Get(s.text, at+either).Exists() {
+				if gjson.Get(text, at+either).Exists() {
 					at += either
 				}
 			}
-			for keyword, fact := range f.facts() {
-				s.set(at+"."+keyword, fact)
+			switch f.kind {
+			case integer:
+				facts[at+".type"] = `"integer"`
+				facts[at+".minimum"], facts[at+".maximum"] = fmt.Sprint(f.low), fmt.Sprint(f.high)
+			case duration:
+				facts[at+".$ref"] = `"#/$defs/duration"`
+			case boolean:
+				facts[at+".type"] = `"boolean"`
+			case plainText, percentage:
+				facts[at+".type"] = `"string"`
+			case word:
+				facts[at+".enum"] = "[" + quotedList(f.words) + "]"
+			case entries:
+				facts[at+".type"] = `"object"`
+			case list:
+				facts[at+".type"] = `"array"`
+				if f.low > 0 {
+					facts[at+".minItems"] = fmt.Sprint(f.low)
+				}
+				if f.high > 0 {
+					facts[at+".maxItems"] = fmt.Sprint(f.high)
+				}
 			}
 		}
-		if at := strings.TrimPrefix(table.schema+".required", "."); required != nil {
-			s.set(at, "["+quotedList(required)+"]")
+		if required != nil {
+			facts[strings.TrimPrefix(table.schema+".required", ".")] = "[" + quotedList(required) + "]"
 		}
-		gjson.Get(s.text, strings.TrimPrefix(table.schema+".properties", ".")).ForEach(func(name, _ gjson.Result) bool {
+		for path, fact := range facts {
+			is := gjson.Get(text, path)
+			if !is.Exists() {
+				t.Errorf("schema.json has no %s (want %s)", path, fact)
+				continue
+			}
+			text = text[:is.Index] + fact + text[is.Index+len(is.Raw):]
+		}
+		gjson.Get(text, strings.TrimPrefix(table.schema+".properties", ".")).ForEach(func(name, _ gjson.Result) bool {
 			if !slices.Contains(names, name.Str) {
 				t.Errorf("schema.json has %s, which has no row", place(table.schema, name.Str))
 			}
 			return true
 		})
 	}
-	testenv.Golden(t, "schema.json", s.text)
+	testenv.Golden(t, "schema.json", text)
 }
 
 // otherwise is the reference's text about a few fields, in place of their row.

@@ -21,7 +21,7 @@ type nativeGuest struct {
 
 func newNativeGuest(t *testing.T, h *wasmhost.Host, chance rand.Source) *nativeGuest {
 	return &nativeGuest{
-		vm:      newVM(host{nativeEnvoy{t, h, chance}}),
+		vm:      newVM(host{nativeEnvoy{h, t, chance}}),
 		host:    h,
 		streams: map[uint32]types.HttpContext{},
 	}
@@ -109,130 +109,123 @@ func (g *nativeGuest) Close() error { return nil }
 // returns nothing must succeed. What the plugin passes is its own memory, which it
 // uses again, so whatever Envoy may keep is copied.
 type nativeEnvoy struct {
+	*wasmhost.Host
+
 	t      *testing.T
-	host   *wasmhost.Host
 	chance rand.Source
 }
 
-func (e nativeEnvoy) Uint64() uint64 { return e.chance.Uint64() }
-
-func (e nativeEnvoy) must(call string, status wasmhost.Status) {
+func (e nativeEnvoy) must(status wasmhost.Status) {
 	if status != wasmhost.StatusOK {
-		e.t.Errorf("%s failed with status %d", call, status)
+		e.t.Helper() // the line says which call it is
+		e.t.Errorf("a host call failed with status %d", status)
 	}
 }
 
-func (e nativeEnvoy) buffer(kind, start, size uint32) []byte {
-	b, _ := e.host.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.BufferType(kind), start, size)
-	return slices.Clone(b)
+func (e nativeEnvoy) Uint64() uint64      { return e.chance.Uint64() }
+func (e nativeEnvoy) steadyMicros() int64 { return e.Now().UnixMicro() }
+func (e nativeEnvoy) unixMicros() int64 {
+	e.Begin("proxy_get_current_time_nanoseconds", 0)
+	return e.Now().UnixMicro()
 }
 
 func (e nativeEnvoy) environment(name string) (value string, ok bool) {
-	return lookup(e.host.Environment(), name)
+	return lookup(e.Environment(), name)
+}
+
+func (e nativeEnvoy) buffer(kind, start, size uint32) []byte {
+	b, _ := e.Begin("proxy_get_buffer_bytes", 0).GetBuffer(wasmhost.BufferType(kind), start, size)
+	return slices.Clone(b)
 }
 
 func (e nativeEnvoy) logLine(level logLevel, text string) {
-	e.must("proxy_log", e.host.Begin("proxy_log", 0).Log(wasmhost.LogLevel(level), strings.Clone(text)))
+	e.must(e.Begin("proxy_log", 0).Log(wasmhost.LogLevel(level), strings.Clone(text)))
 }
 
-func (e nativeEnvoy) unixMicros() int64 {
-	e.host.Begin("proxy_get_current_time_nanoseconds", 0)
-	return e.host.Now().UnixMicro()
-}
-
-func (e nativeEnvoy) steadyMicros() int64 { return e.host.Now().UnixMicro() }
-
-func (e nativeEnvoy) header(contextID, kind uint32, name string) (string, bool) {
-	value, status := e.host.Begin("proxy_get_header_map_value", contextID).GetHeader(wasmhost.MapType(kind), name)
+func (e nativeEnvoy) header(id, kind uint32, name string) (string, bool) {
+	value, status := e.Begin("proxy_get_header_map_value", id).GetHeader(wasmhost.MapType(kind), name)
 	return value, status == wasmhost.StatusOK
 }
 
-func (e nativeEnvoy) requestHeaders(contextID uint32) []byte {
-	pairs, _ := e.host.Begin("proxy_get_header_map_pairs", contextID).GetHeaders(wasmhost.RequestHeaders)
+func (e nativeEnvoy) requestHeaders(id uint32) []byte {
+	pairs, _ := e.Begin("proxy_get_header_map_pairs", id).GetHeaders(wasmhost.RequestHeaders)
 	return appendHeaders(nil, pairs)
 }
 
-func (e nativeEnvoy) setHeaders(contextID, kind uint32, headers [][2]string) {
+func (e nativeEnvoy) setHeaders(id, kind uint32, headers [][2]string) {
 	for _, h := range headers {
-		c := e.host.Begin("proxy_replace_header_map_value", contextID)
-		e.must("proxy_replace_header_map_value", c.ReplaceHeader(wasmhost.MapType(kind), h[0], strings.Clone(h[1])))
+		c := e.Begin("proxy_replace_header_map_value", id)
+		e.must(c.ReplaceHeader(wasmhost.MapType(kind), h[0], strings.Clone(h[1])))
 	}
 }
 
-func (e nativeEnvoy) removeRequestHeader(contextID uint32, name string) {
-	c := e.host.Begin("proxy_remove_header_map_value", contextID)
-	e.must("proxy_remove_header_map_value", c.RemoveHeader(wasmhost.RequestHeaders, strings.Clone(name)))
+func (e nativeEnvoy) removeRequestHeader(id uint32, name string) {
+	e.must(e.Begin("proxy_remove_header_map_value", id).RemoveHeader(wasmhost.RequestHeaders, strings.Clone(name)))
 }
 
-func (e nativeEnvoy) property(contextID uint32, path string) ([]byte, bool) {
-	value, status := e.host.Begin("proxy_get_property", contextID).GetProperty(path)
+func (e nativeEnvoy) property(id uint32, path string) ([]byte, bool) {
+	value, status := e.Begin("proxy_get_property", id).GetProperty(path)
 	return slices.Clone(value), status == wasmhost.StatusOK
 }
 
-func (e nativeEnvoy) setProperty(contextID uint32, path, value string) {
-	e.must("proxy_set_property", e.host.Begin("proxy_set_property", contextID).SetProperty(path, []byte(value)))
+func (e nativeEnvoy) setProperty(id uint32, path, value string) {
+	e.must(e.Begin("proxy_set_property", id).SetProperty(path, []byte(value)))
 }
 
-func (e nativeEnvoy) foreign(contextID uint32, name string, arguments []byte) ([]byte, bool) {
-	results, status := e.host.Begin("proxy_call_foreign_function", contextID).CallForeign(name, slices.Clone(arguments))
+func (e nativeEnvoy) foreign(id uint32, name string, arguments []byte) ([]byte, bool) {
+	results, status := e.Begin("proxy_call_foreign_function", id).CallForeign(name, slices.Clone(arguments))
 	return slices.Clone(results), status == wasmhost.StatusOK
 }
 
-func (e nativeEnvoy) resumeRequest(contextID uint32) {
-	e.must("proxy_continue_stream", e.host.Begin("proxy_continue_stream", contextID).ContinueRequest())
+func (e nativeEnvoy) resumeRequest(id uint32) {
+	e.must(e.Begin("proxy_continue_stream", id).ContinueRequest())
 }
 
-func (e nativeEnvoy) sendResponse(
-	contextID, status uint32, details string, headers []byte, body string, grpcStatus int32,
-) {
-	c := e.host.Begin("proxy_send_local_response", contextID)
-	e.must("proxy_send_local_response",
-		c.SendLocalResponse(status, strings.Clone(details), strings.Clone(body), headers, grpcStatus))
+func (e nativeEnvoy) sendResponse(id, status uint32, details string, headers []byte, body string, grpcStatus int32) {
+	c := e.Begin("proxy_send_local_response", id)
+	e.must(c.SendLocalResponse(status, strings.Clone(details), strings.Clone(body), headers, grpcStatus))
 }
 
-func (e nativeEnvoy) setTickPeriod(pluginID, millis uint32) {
-	e.must("proxy_set_tick_period_milliseconds",
-		e.host.Begin("proxy_set_tick_period_milliseconds", pluginID).SetTickPeriod(millis))
+func (e nativeEnvoy) setTickPeriod(id, millis uint32) {
+	e.must(e.Begin("proxy_set_tick_period_milliseconds", id).SetTickPeriod(millis))
 }
 
-func (e nativeEnvoy) pluginDone(pluginID uint32) {
-	e.must("proxy_done", e.host.Begin("proxy_done", pluginID).Done())
-}
+func (e nativeEnvoy) pluginDone(id uint32) { e.must(e.Begin("proxy_done", id).Done()) }
 
-func (e nativeEnvoy) grpcOpen(pluginID uint32, service []byte) (token, status uint32) {
-	token, s := e.host.Begin("proxy_grpc_stream", pluginID).OpenGRPC(string(service))
+func (e nativeEnvoy) grpcOpen(id uint32, service []byte) (token, status uint32) {
+	token, s := e.Begin("proxy_grpc_stream", id).OpenGRPC(string(service))
 	return token, uint32(s)
 }
 
-func (e nativeEnvoy) grpcSend(pluginID, token uint32, message []byte) (status uint32) {
-	return uint32(e.host.Begin("proxy_grpc_send", pluginID).SendGRPC(token, slices.Clone(message)))
+func (e nativeEnvoy) grpcSend(id, token uint32, message []byte) (status uint32) {
+	return uint32(e.Begin("proxy_grpc_send", id).SendGRPC(token, slices.Clone(message)))
 }
 
-func (e nativeEnvoy) grpcCancel(pluginID, token uint32) {
-	e.must("proxy_grpc_cancel", e.host.Begin("proxy_grpc_cancel", pluginID).CancelGRPC(token))
+func (e nativeEnvoy) grpcCancel(id, token uint32) {
+	e.must(e.Begin("proxy_grpc_cancel", id).CancelGRPC(token))
 }
 
 func (e nativeEnvoy) getSharedData(key string) (value []byte, cas, status uint32) {
-	value, cas, s := e.host.Begin("proxy_get_shared_data", 0).GetSharedData(strings.Clone(key))
+	value, cas, s := e.Begin("proxy_get_shared_data", 0).GetSharedData(strings.Clone(key))
 	return slices.Clone(value), cas, uint32(s)
 }
 
 func (e nativeEnvoy) setSharedData(key string, value []byte, cas uint32) (status uint32) {
-	return uint32(e.host.Begin("proxy_set_shared_data", 0).SetSharedData(strings.Clone(key), slices.Clone(value), cas))
+	return uint32(e.Begin("proxy_set_shared_data", 0).SetSharedData(strings.Clone(key), slices.Clone(value), cas))
 }
 
 func (e nativeEnvoy) defineMetric(kind uint32, name string) (id uint32) {
-	id, status := e.host.Begin("proxy_define_metric", 0).DefineMetric(wasmhost.MetricType(kind), strings.Clone(name))
-	e.must("proxy_define_metric", status)
+	id, status := e.Begin("proxy_define_metric", 0).DefineMetric(wasmhost.MetricType(kind), strings.Clone(name))
+	e.must(status)
 	return id
 }
 
 func (e nativeEnvoy) incrementMetric(id uint32, delta int64) {
-	e.must("proxy_increment_metric", e.host.Begin("proxy_increment_metric", 0).IncrementMetric(id, delta))
+	e.must(e.Begin("proxy_increment_metric", 0).IncrementMetric(id, delta))
 }
 
 func (e nativeEnvoy) recordMetric(id uint32, value uint64) {
-	e.must("proxy_record_metric", e.host.Begin("proxy_record_metric", 0).RecordMetric(id, value))
+	e.must(e.Begin("proxy_record_metric", 0).RecordMetric(id, value))
 }
 
 // limiters are those of the configurations that have not ended, by plugin context.

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // A simulation is a configuration and a list of operations, both text. A run that failed is kept as such
@@ -91,52 +86,4 @@ func replay(t *testing.T, c *simConfig, ops []string) *simulation {
 	v := newSimulationOf(t, c)
 	v.play(len(ops), func() { v.perform(ops[v.steps]) })
 	return v
-}
-
-// maxTries bounds the runs that shorten a run.
-const maxTries = 400
-
-// shorten takes operations out of a run that fails, as long as the same check fails.
-func shorten(t *testing.T, c *simConfig, ops []string, check string) []string {
-	tries := 0
-	for part := len(ops) / 2; part > 0 && tries < maxTries; part /= 2 {
-		for at := 0; at < len(ops) && tries < maxTries; {
-			fewer := slices.Delete(slices.Clone(ops), at, min(at+part, len(ops)))
-			if tries++; checkOf(replay(t, c, fewer).failed) == check {
-				ops = fewer
-			} else {
-				at += part
-			}
-		}
-	}
-	return ops
-}
-
-// checkOf is the check that failed: its words before the first number.
-func checkOf(failed string) string { return firstWords.FindString(failed) }
-
-var firstWords = regexp.MustCompile(`: [0-9]*[^0-9\n]*`)
-
-// keep writes a run that has failed into a file: what it was, its configuration, its operations.
-func (v *simulation) keep(file string) {
-	config, err := json.Marshal(v.config)
-	testenv.OK(v.t, err)
-	ops := shorten(v.t, v.config, v.ops, checkOf(v.failed))
-	lines := append([]string{"# " + strings.SplitN(v.failed, "\n", 2)[0], string(config)}, ops...)
-	testenv.OK(v.t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
-}
-
-// readKept reads such a file.
-func readKept(t *testing.T, file string) (c *simConfig, ops []string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(readFile(t, file)), "\n")
-	if err := json.Unmarshal([]byte(lines[1]), &c); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	for i, r := range c.Rules {
-		known := draw(newRandom(0), r.Name, false)
-		known.Text, known.Total, known.Rate, known.Listed = r.Text, r.Total, r.Rate, r.Listed
-		c.Rules[i] = known
-	}
-	return c, lines[2:]
 }

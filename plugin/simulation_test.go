@@ -10,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/twinredis"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
-	"github.com/sluiceproxy/sluice/plugin/config"
-	"github.com/sluiceproxy/sluice/plugin/rule"
 )
 
 // A simulation is several workers of the whole plugin as Go, with one Redis of Go twins, on
@@ -69,7 +66,6 @@ type simulation struct {
 	rejected  map[remembered]rejection
 	began     time.Time
 	exits     map[*worker]int  // that a host call made
-	told      map[*worker]int  // lines of the log that were looked at
 	outcomes  map[string]int64 // for the report
 	failed    string           // the first check that failed
 }
@@ -107,7 +103,7 @@ func newSimulationOf(t *testing.T, c *simConfig) *simulation {
 		t: t, config: c, embeds: strings.Contains(c.text(0)+c.text(1), `"local"`),
 		guests: map[*worker]*nativeGuest{}, limiters: map[*instance]*limiter{},
 		charged: map[string]int64{}, batches: map[int64]int64{}, admitted: map[string]int64{},
-		blocked: map[string]bool{}, exits: map[*worker]int{}, told: map[*worker]int{}, outcomes: map[string]int64{},
+		blocked: map[string]bool{}, exits: map[*worker]int{}, outcomes: map[string]int64{},
 		passed: map[string]int{}, rejected: map[remembered]rejection{},
 	}
 	v.redis = twinredis.New()
@@ -118,6 +114,7 @@ func newSimulationOf(t *testing.T, c *simConfig) *simulation {
 			return v.guests[w]
 		}
 	})
+	first.redis = &twinRedis{Server: v.redis} // which knows what they load
 	v.clock, v.began = first.clock, first.clock.now
 	for i := range c.Workers {
 		w := first
@@ -138,13 +135,6 @@ func (v *simulation) load() {
 	text := v.config.text(v.reloads)
 	v.reloads++
 	v.logf("load %s", text)
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		v.t.Fatalf("seed %d: %s: %v", v.config.Seed, text, err)
-	}
-	rules, err := rule.Compile(cfg, simExpressions{})
-	testenv.OK(v.t, err)
-	v.redis.Know(rules)
 	old := v.current
 	v.current = nil
 	for _, w := range v.workers {

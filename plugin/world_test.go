@@ -95,7 +95,7 @@ func (w *worker) load(text string) *instance {
 	w.t.Helper()
 	p, err := w.start(text)
 	if err != nil {
-		w.t.Fatalf("%v; the log: %q", err, w.logs())
+		w.t.Fatalf("%v; the log: %q; the configuration: %s", err, w.logs(), text)
 	}
 	if w.redis != nil {
 		cfg, err := config.Parse([]byte(text))
@@ -223,11 +223,4 @@ func (i *instance) arm() {
 	if p := i.TickPeriod(); p != i.period {
 		i.period, i.due = p, i.worker.clock.now.Add(p)
 	}
-}
-
-// readFile is the text of a file.
-func readFile(t *testing.T, name string) string {
-	t.Helper()
-	text := testenv.Read(t, name)
-	return string(text)
 }

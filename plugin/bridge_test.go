@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceproxy/sluice/bridge"
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -204,7 +205,7 @@ func TestLimiterThroughBridge(t *testing.T) {
 				"200 allowed limit=2 remaining=0 reset=3600",
 				"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
 			} {
-				w.expect("request "+string(rune('1'+n)), all[n].end(), want)
+				testenv.Same(t, "request "+string(rune('1'+n)), all[n].end(), want)
 			}
 		})
 	}

@@ -139,7 +139,7 @@ func TestFailureModes(t *testing.T) {
 					if body := string(x.Downstream.Body); !strings.Contains(body, mode.body) {
 						t.Errorf("body %s, want type %s", body, mode.body)
 					}
-					w.expect("a request", x.end(), mode.want)
+					testenv.Same(t, "a request", x.end(), mode.want)
 					w.loaded[0].flush()
 					got, requests := w.stats(), int64(1+c.before)
 					testenv.Same(t, "errors", got["redis.cause."+c.metric+".errors_total"], 1)
@@ -174,15 +174,15 @@ func TestPartialAnswerIsRefunded(t *testing.T) {
 					r.settle()
 					return x.end()
 				}
-				w.expect("all well", ask(), "200 allowed limit=9 remaining=8 reset=3600")
+				testenv.Same(t, "all well", ask(), "200 allowed limit=9 remaining=8 reset=3600")
 				serve := r.serve
 				r.serve = func(c *wasmhost.Conn, commands []byte) []byte {
 					second := bytes.LastIndex(commands, []byte("\r\n*")) + 2
 					r.serve = serve
 					return append(serve(c, commands[:second]), "-NOPERM No permissions to access a key\r\n"...)
 				}
-				w.expect("one fails", ask(), test.want)
-				w.expect("all well again", ask(),
+				testenv.Same(t, "one fails", ask(), test.want)
+				testenv.Same(t, "all well again", ask(),
 					fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", test.left-1))
 			})
 		})

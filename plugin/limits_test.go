@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sluiceproxy/sluice/internal/testenv"
 	"github.com/sluiceproxy/sluice/internal/wasmhost"
 )
 
@@ -46,7 +47,7 @@ func TestPipelining(t *testing.T) {
 						"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
 						"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600",
 					}[n/2]
-					w.expect(fmt.Sprint("request ", n+1), x.end(), want)
+					testenv.Same(t, fmt.Sprint("request ", n+1), x.end(), want)
 				}
 				if len(r.Conns) != 1 {
 					t.Errorf("%d streams, want 1", len(r.Conns))
@@ -66,7 +67,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 			r.FlushScripts()
 			x := i.get("/", client("x")...)
 			r.settle()
-			w.expect("request", x.end(), fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", 8-n))
+			testenv.Same(t, "request", x.end(), fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", 8-n))
 		}
 		if logs := w.logs(); len(logs) > 0 {
 			t.Errorf("logged %q", logs)
@@ -88,6 +89,6 @@ func TestBodyFollows(t *testing.T) {
 		if got, want := string(x.Upstream.Body), "the first half, the second"; got != want {
 			t.Errorf("body %q, want %q", got, want)
 		}
-		w.expect("the request", x.end(), "200 allowed limit=9 remaining=8 reset=3600")
+		testenv.Same(t, "the request", x.end(), "200 allowed limit=9 remaining=8 reset=3600")
 	})
 }

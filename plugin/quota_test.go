@@ -26,7 +26,7 @@ func TestQuotaBesideOtherRules(t *testing.T) {
 				"limit": 1, "window": "1s", "burst": 5, "overflow": "queue"}]}]}`)
 		first := i.get(quotaPath, client("x")...)
 		testenv.Same(t, "the first is answered", first.answer().Status, 200)
-		w.expect("a second, meanwhile", i.get(quotaPath, client("x")...).end(),
+		testenv.Same(t, "a second, meanwhile", i.get(quotaPath, client("x")...).end(),
 			"429 limited:slots limit=1 remaining=0 reset=0 retry-after=1")
 		first.End()
 		i.wait(time.Second)

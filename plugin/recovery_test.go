@@ -26,13 +26,13 @@ func TestBreaker(t *testing.T) {
 			}
 			x := i.get("/", client("x")...)
 			m.Last().Reply("-LOADING Redis is loading the dataset in memory\r\n")
-			w.expect("an error", x.end(), "200 failed:allow")
+			testenv.Same(t, "an error", x.end(), "200 failed:allow")
 		}
 		answers, first := "info sluice: redis \"redis\" answers", "warn sluice: redis \"redis\" did not decide a request: "+
 			"error_reply: LOADING"
 		w.expectLogs(answers, first, "warn sluice: redis does not decide: error_reply: LOADING")
 		m.Last().Take()
-		w.expect("while it is open", i.get("/", client("x")...).end(), "200 failed:allow")
+		testenv.Same(t, "while it is open", i.get("/", client("x")...).end(), "200 failed:allow")
 		i.wait(99 * time.Millisecond)
 		if sent := m.Last().Take(); len(sent) > 0 {
 			t.Errorf("sent %q while the breaker is open", sent)
@@ -59,7 +59,7 @@ func TestReconnectingBacksOff(t *testing.T) {
 			perClient("a", 2)+`]}`, &wasmhost.Memory{Refuse: wasmhost.GRPCUnavailable})
 		calls := w.callsOf(func() {
 			for range 100 {
-				w.expect("a request", i.get("/", client("x")...).end(), "200 failed:allow")
+				testenv.Same(t, "a request", i.get("/", client("x")...).end(), "200 failed:allow")
 			}
 		})
 		testenv.Same(t, "attempts for 100 requests at one instant", calls["proxy_grpc_stream"], 1)
@@ -85,12 +85,12 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		}
 		r.settle()
 		for n, want := range map[int]int{1: 8, 2: 7, 4: 6} {
-			w.expect(fmt.Sprint("request ", n), all[n].end(),
+			testenv.Same(t, fmt.Sprint("request ", n), all[n].end(),
 				fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", want))
 		}
 		x := i.get("/", client("0")...)
 		r.settle()
-		w.expect("afterwards", x.end(), "200 allowed limit=9 remaining=5 reset=3600")
+		testenv.Same(t, "afterwards", x.end(), "200 allowed limit=9 remaining=5 reset=3600")
 		testenv.Same(w.t, "number of streams", len(r.Conns), 1)
 		w.expectLogs()
 	})
@@ -120,11 +120,11 @@ func TestLateReply(t *testing.T) {
 				warm.End()
 				x := i.get("/", client("x")...)
 				i.wait(70 * time.Millisecond)
-				w.expect("the slow request", x.end(), test.want)
+				testenv.Same(t, "the slow request", x.end(), test.want)
 				r.settle()
 				x = i.get("/", client("x")...)
 				r.settle()
-				w.expect("the next", x.end(),
+				testenv.Same(t, "the next", x.end(),
 					fmt.Sprintf("200 allowed limit=9 remaining=%d reset=3600", test.left-1))
 				if len(r.Conns) != 1 {
 					t.Errorf("%d streams, want 1", len(r.Conns))
@@ -154,7 +154,7 @@ func TestLostWhileManyWait(t *testing.T) {
 		m.Last().Close(wasmhost.GRPCInternal)
 		i.wait(20 * time.Millisecond)
 		for _, x := range all {
-			w.expect("a request", x.end(), "503 failed:deny retry-after=1")
+			testenv.Same(t, "a request", x.end(), "503 failed:deny retry-after=1")
 		}
 		x := i.get("/", client("x")...)
 		testenv.Same(w.t, "number of streams, with another for the next request", len(m.Conns), 2)
@@ -186,8 +186,8 @@ func TestRequestBehindLostStream(t *testing.T) {
 				m.Last().Close(wasmhost.GRPCInternal)
 				second := i.get("/", client("y")...)
 				i.wait(time.Millisecond)
-				w.expect("the first", first.end(), want)
-				w.expect("the second", second.end(), want)
+				testenv.Same(t, "the first", first.end(), want)
+				testenv.Same(t, "the second", second.end(), want)
 			})
 		})
 	}

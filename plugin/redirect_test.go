@@ -25,11 +25,11 @@ func TestInternalRedirect(t *testing.T) {
 			t.Fatal("the second pass waits")
 		}
 		x = x.redirect("/third", client("x")...)
-		w.expect("after two redirections", x.end(),
+		testenv.Same(t, "after two redirections", x.end(),
 			"200 allowed limit=2 remaining=1 reset=3600")
-		w.expect("the next request", i.get("/", client("x")...).end(),
+		testenv.Same(t, "the next request", i.get("/", client("x")...).end(),
 			"200 allowed limit=2 remaining=0 reset=3600")
-		w.expect("one too many", i.get("/", client("x")...).end(),
+		testenv.Same(t, "one too many", i.get("/", client("x")...).end(),
 			"429 limited:a limit=2 remaining=0 reset=3600 retry-after=3600")
 	})
 }
@@ -41,7 +41,7 @@ func TestNoRedirect(t *testing.T) {
 		i := w.load(`{"rules": [` + perClient("a", 1) + `]}`)
 		i.get("/", client("x")...).End() // admitted, and its client leaves
 		headers := append(client("x"), "x-envoy-original-url", "http://a/")
-		w.expect("behind it", i.get("/", headers...).end(),
+		testenv.Same(t, "behind it", i.get("/", headers...).end(),
 			"429 limited:a limit=1 remaining=0 reset=3600 retry-after=3600")
 	})
 }
@@ -56,7 +56,7 @@ func TestRedirectThatNeverComes(t *testing.T) {
 		x.Properties["response.code_details"] = []byte("internal_redirect")
 		x.End()
 		i.wait(time.Second)
-		w.expect("of another client", i.get("/", client("y")...).end(),
+		testenv.Same(t, "of another client", i.get("/", client("y")...).end(),
 			"200 allowed limit=9 remaining=8 reset=3600")
 	})
 }

@@ -23,16 +23,16 @@ func TestReload(t *testing.T) {
 			t.Fatalf("%d streams, want one for each configuration", len(r.Conns))
 		}
 		r.settle()
-		w.expect("under the old configuration", first.end(),
+		testenv.Same(t, "under the old configuration", first.end(),
 			"200 allowed limit=9 remaining=8 reset=3600")
-		w.expect("under the new one", second.end(),
+		testenv.Same(t, "under the new one", second.end(),
 			"200 allowed limit=5 remaining=4 reset=3600")
 		if r.Conns[0].Open() {
 			t.Error("the old configuration's stream is still open")
 		}
 		third := after.get("/", client("x")...)
 		r.settle()
-		w.expect("after the reload", third.end(),
+		testenv.Same(t, "after the reload", third.end(),
 			"200 allowed limit=5 remaining=3 reset=3600")
 		testenv.Same(w.t, "number of streams", len(r.Conns), 2)
 		testenv.Same(w.t, "that the new configuration's stream is closed", !r.Conns[1].Open(), false)
@@ -50,7 +50,7 @@ func TestReloadAndLoss(t *testing.T) {
 		first, second := before.get("/", client("x")...), after.get("/", client("x")...)
 		m.Conns[0].Close(wasmhost.GRPCInternal)
 		before.wait(time.Millisecond)
-		w.expect("whose stream was lost", first.end(), "200 failed:allow")
+		testenv.Same(t, "whose stream was lost", first.end(), "200 failed:allow")
 		if !second.waits() {
 			t.Error("the other configuration's request waits no more")
 		}
@@ -85,7 +85,7 @@ func TestOldStreamIsNotHeard(t *testing.T) {
 			t.Error("took the end of the old stream for its own")
 		}
 		m.Conns[1].Reply("+OK\r\n-ERR of the new stream\r\n") // the first answers the question in place of a lost one
-		w.expect("the second request", second.end(), "200 failed:allow")
+		testenv.Same(t, "the second request", second.end(), "200 failed:allow")
 	})
 }
 
@@ -98,6 +98,6 @@ func TestRefusedReload(t *testing.T) {
 			t.Fatal("a configuration without rules was accepted")
 		}
 		w.expectLogs("critical sluice: rules")
-		w.expect("a request", i.get("/").end(), "200 allowed limit=1 remaining=0 reset=3600")
+		testenv.Same(t, "a request", i.get("/").end(), "200 allowed limit=1 remaining=0 reset=3600")
 	})
 }

@@ -82,7 +82,7 @@ func TestSettle(t *testing.T) {
 					r.settle()
 					after := i.get("/", append(client("x"), "x-cost", "0")...)
 					r.settle()
-					w.expect("what is left", after.end(), tc.left)
+					testenv.Same(t, "what is left", after.end(), tc.left)
 				}
 			})
 		})
@@ -105,7 +105,7 @@ func TestSettleOfOneWhoLeftEarly(t *testing.T) {
 				r.settle()
 				after := i.get("/", append(client("x"), "x-cost", "0")...)
 				r.settle()
-				w.expect("what is left", after.end(), taken)
+				testenv.Same(t, "what is left", after.end(), taken)
 			})
 		})
 	}

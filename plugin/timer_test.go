@@ -59,7 +59,7 @@ func TestQueue(t *testing.T) {
 		for range 5 {
 			all = append(all, i.get("/"))
 		}
-		w.expect("what does not fit", all[4].end(),
+		testenv.Same(t, "what does not fit", all[4].end(),
 			"429 limited:q limit=4 remaining=0 reset=1 retry-after=1")
 		for n := range 4 {
 			for later, x := range all[:4] {
@@ -82,7 +82,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("a tick every %v with nothing in the queue", period)
 		}
 		for n, x := range all[:4] {
-			w.expect(fmt.Sprint("request ", n), x.end(),
+			testenv.Same(t, fmt.Sprint("request ", n), x.end(),
 				fmt.Sprintf("200 allowed limit=4 remaining=%d reset=1", 3-n))
 		}
 	})
@@ -124,12 +124,12 @@ func TestQueueMaxDelay(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *worker) {
 		i := w.load(`{"rules": [` + queueing(`, "max_delay": "150ms"`) + `]}`)
 		first, second, third := i.get("/"), i.get("/"), i.get("/")
-		w.expect("the one that would wait 200 ms", third.end(),
+		testenv.Same(t, "the one that would wait 200 ms", third.end(),
 			"429 limited:q limit=4 remaining=2 reset=1 retry-after=1")
 		i.wait(100 * time.Millisecond)
-		w.expect("the one at the head", first.end(),
+		testenv.Same(t, "the one at the head", first.end(),
 			"200 allowed limit=4 remaining=3 reset=1")
-		w.expect("the one that waited 100 ms", second.end(),
+		testenv.Same(t, "the one that waited 100 ms", second.end(),
 			"200 allowed limit=4 remaining=2 reset=1")
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
 // An Envoy that is reloaded keeps its counters; a limit that changed goes on
@@ -12,12 +14,12 @@ func TestEmbeddedStoreOutlivesReload(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, func(t *testing.T, w *worker) {
 		before := w.load(`{"rules": [` + perClient("a", 2) + `]}`)
-		w.expect("before", before.get("/", client("x")...).end(),
+		testenv.Same(t, "before", before.get("/", client("x")...).end(),
 			"200 allowed limit=2 remaining=1 reset=3600")
 		after := w.load(`{"rules": [` + perClient("a", 3) + `]}`)
 		before.Close()
 		w.clock.advance(time.Minute)
-		w.expect("after", after.get("/", client("x")...).end(),
+		testenv.Same(t, "after", after.get("/", client("x")...).end(),
 			"200 allowed limit=3 remaining=1 reset=3540")
 	})
 }
@@ -33,14 +35,14 @@ func TestWorkersAtOnce(t *testing.T) {
 		w.Before = func(call string) {
 			if call == "proxy_set_shared_data" && rounds < 2 {
 				rounds++
-				w.expect("in between", second.get("/", client("x")...).end(),
+				testenv.Same(t, "in between", second.get("/", client("x")...).end(),
 					fmt.Sprintf("200 allowed limit=3 remaining=%d reset=3600", 3-rounds))
 			}
 		}
 		first := w.load(config)
-		w.expect("the one that was overtaken", first.get("/", client("x")...).end(),
+		testenv.Same(t, "the one that was overtaken", first.get("/", client("x")...).end(),
 			"200 allowed limit=3 remaining=0 reset=3600")
-		w.expect("the next", first.get("/", client("x")...).end(),
+		testenv.Same(t, "the next", first.get("/", client("x")...).end(),
 			"429 limited:a limit=3 remaining=0 reset=3600 retry-after=3600")
 	})
 }

@@ -147,12 +147,6 @@ func (w *worker) start(config string) (*wasmhost.Plugin, error) {
 	return w.host.StartPlugin(config)
 }
 
-// expect compares what became of a request with what was wanted, as scenarios write it.
-func (w *worker) expect(what, got, want string) {
-	w.t.Helper()
-	testenv.Same(w.t, what, got, want)
-}
-
 // aboutVersion is the first line of an Envoy's log.
 const aboutVersion = "info sluice: version dev"
 
@@ -183,14 +177,9 @@ func (w *worker) logged(text string) bool {
 
 // callsOf is the host calls that f makes.
 func (w *worker) callsOf(f func()) map[string]int {
-	before := maps.Clone(w.host.Calls)
+	clear(w.host.Calls)
 	f()
-	made := maps.Clone(w.host.Calls)
-	maps.DeleteFunc(made, func(name string, n int) bool { return n == before[name] })
-	for name := range made {
-		made[name] -= before[name]
-	}
-	return made
+	return maps.Clone(w.host.Calls)
 }
 
 // instance is one loaded configuration.

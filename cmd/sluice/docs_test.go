@@ -55,8 +55,15 @@ func TestCapacityTable(t *testing.T) {
 	text := testenv.File(t, "docs/sizing.md")
 	var one, two, three []float64 // us a check: with 100 connections, with 1,000, in batches
 	var table [][]float64
-	for line := range strings.Lines(string(text)) {
-		switch n := numbers(line); {
+	number := regexp.MustCompile(`[0-9]+`)
+	for line := range strings.Lines(strings.ReplaceAll(string(text), ",", "")) {
+		var n []float64 // the first number of each cell that has one
+		for cell := range strings.SplitSeq(line, "|") {
+			if first, err := strconv.ParseFloat(number.FindString(cell), 64); err == nil {
+				n = append(n, first)
+			}
+		}
+		switch {
 		case strings.HasPrefix(line, "| `gcra`") && strings.Contains(line, "**"):
 			one = n
 		case strings.HasPrefix(line, "| two limits"):
@@ -119,18 +126,6 @@ func TestMigrationExamples(t *testing.T) {
 			t.Errorf("%s becomes (exit code %d)\n%s\nthe page has\n%s", e[1], r.code, r.out, e[3])
 		}
 	}
-}
-
-var number = regexp.MustCompile(`[0-9]+`)
-
-// numbers are the first numbers of a row's cells.
-func numbers(row string) (all []float64) {
-	for _, cell := range strings.Split(strings.ReplaceAll(row, ",", ""), "|") {
-		if n, err := strconv.ParseFloat(number.FindString(cell), 64); err == nil {
-			all = append(all, n)
-		}
-	}
-	return all
 }
 
 // TestExamplesAreValid puts every whole configuration of the documents through

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -16,6 +13,8 @@ import (
 
 	"github.com/sluiceproxy/sluice/cmd/sluice/console"
 	"github.com/sluiceproxy/sluice/internal/testenv"
+	"github.com/sluiceproxy/sluice/internal/twinredis"
+	"github.com/sluiceproxy/sluice/redisresp"
 )
 
 // hostileRedis answers TIME as Redis does, HELLO as an old one does, and all else with whatever it is given. It
@@ -26,25 +25,18 @@ func hostileRedis(t *testing.T, reply string) string {
 		"hello": "-ERR unknown command 'hello'\r\n", "time": "*2\r\n$10\r\n2208988800\r\n$1\r\n0\r\n",
 	}
 	return testenv.Listen(t, func(conn net.Conn) {
-		in := bufio.NewReader(conn)
-		for { // commands are arrays of bulk strings
-			words, name := 0, ""
-			if _, err := fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
+		decoder, piece := redisresp.NewDecoder(redisresp.Limits{}), make([]byte, 64<<10)
+		var in []byte
+		for {
+			n, err := conn.Read(piece)
+			if err != nil {
 				return
 			}
-			for i := range words {
-				size := 0
-				_, err := fmt.Fscanf(in, "$%d\r\n", &size)
-				text := make([]byte, size+2)
-				if _, short := io.ReadFull(in, text); errors.Join(err, short) != nil {
-					return
-				}
-				if i == 0 {
-					name = strings.ToLower(string(text[:size]))
-				}
-			}
-			if _, err := fmt.Fprint(conn, cmp.Or(own[name], reply)); err != nil {
-				return
+			in = append(in, piece[:n]...)
+			for command, n, got := decoder.Decode(in); got == redisresp.Complete; command, n, got = decoder.Decode(in) {
+				name := strings.ToLower(string(twinredis.Words(nil, command)[0]))
+				fmt.Fprint(conn, cmp.Or(own[name], reply)) // an error is that of the next Read, too
+				in = in[n:]
 			}
 		}
 	})

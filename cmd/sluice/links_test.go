@@ -22,30 +22,12 @@ var (
 	noAnchor = regexp.MustCompile(`[^\pL\pN_ -]`)
 )
 
-// TestLinks follows the links of all documents to files and headings.
+// TestLinks follows the links of all documents, and of the playground, to files and headings. Those of a document in a
+// release lead to files in the same archive.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	links := 0
-	for _, page := range pages(t) {
-		for _, target := range names(link, prose(t, page)) {
-			links++
-			if err := follow(t, page, target); err != nil {
-				t.Errorf("%s: %s: %v", page, target, err)
-			}
-		}
-	}
-	if links < 200 {
-		t.Errorf("only %d links", links)
-	}
-}
-
-// TestReleaseLinks follows the links of the documents in a release: they lead to files
-// in the same archive.
-func TestReleaseLinks(t *testing.T) {
-	t.Parallel()
 	root := testenv.Root(t)
-	makefile := testenv.Read(t, filepath.Join(root, "Makefile"))
-	list := regexp.MustCompile(`(?m)^release_files := (.*)$`).FindSubmatch(makefile)
+	list := regexp.MustCompile(`(?m)^release_files := (.*)$`).FindSubmatch(testenv.File(t, "Makefile"))
 	if list == nil {
 		t.Fatal("the Makefile does not say what a release holds")
 	}
@@ -58,27 +40,45 @@ func TestReleaseLinks(t *testing.T) {
 		}
 		return false
 	}
-	found := 0
-	for _, page := range pages(t) {
-		if !released(page) {
-			continue
+	all := pages(t)
+	targets := map[string][]string{}
+	for page, text := range all {
+		targets[page] = names(link, text)
+	}
+	playground := filepath.Join(root, "docs/playground/index.html")
+	targets[playground] = names(href, string(testenv.Read(t, playground)))
+	testenv.Within(t, "links of the playground", len(targets[playground]), 6, 1000)
+	links, inRelease := 0, 0
+	for page, targets := range targets {
+		if released(page) {
+			inRelease++
 		}
-		found++
-		for _, target := range names(link, prose(t, page)) {
-			file, _, _ := strings.Cut(target, "#")
-			if file != "" && !released(filepath.Join(filepath.Dir(page), file)) {
+		for _, target := range targets {
+			links++
+			file, place, _ := strings.Cut(target, "#")
+			to := page
+			if file != "" {
+				to = filepath.Join(filepath.Dir(page), file)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: %s: %v", page, target, err)
+			}
+			if text, ok := all[to]; ok && place != "" && !slices.Contains(anchors(text), place) {
+				t.Errorf("%s: %s: %s has no such heading, nor such an anchor", page, target, to)
+			}
+			if released(page) && !released(to) {
 				t.Errorf("%s: %s is not in a release", page, target)
 			}
 		}
 	}
-	if found < 30 {
-		t.Errorf("only %d pages are in a release", found)
-	}
+	testenv.Within(t, "links", links, 200, 10_000)
+	testenv.Within(t, "pages in a release", inRelease, 30, 1000)
 }
 
-// pages are all documents of the repository.
-func pages(t *testing.T) (all []string) {
+// pages are all documents of the repository, by their files, without their blocks of code.
+func pages(t *testing.T) map[string]string {
 	t.Helper()
+	all := map[string]string{}
 	err := filepath.WalkDir(testenv.Root(t), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -86,31 +86,12 @@ func pages(t *testing.T) (all []string) {
 		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "build" || d.Name() == "dist"):
 			return fs.SkipDir
 		case filepath.Ext(path) == ".md":
-			all = append(all, path)
+			all[path] = code.ReplaceAllString(string(testenv.Read(t, path)), "")
 		}
 		return nil
 	})
 	testenv.OK(t, err)
 	return all
-}
-
-// follow is an error if a link of a page leads nowhere.
-func follow(t *testing.T, page, target string) error {
-	t.Helper()
-	file, place, _ := strings.Cut(target, "#")
-	if file != "" {
-		page = filepath.Join(filepath.Dir(page), file)
-	}
-	if _, err := os.Stat(page); err != nil {
-		return err
-	}
-	if place == "" || filepath.Ext(page) != ".md" {
-		return nil
-	}
-	if slices.Contains(anchors(prose(t, page)), place) {
-		return nil
-	}
-	return fmt.Errorf("%s has no such heading, nor such an anchor", page)
 }
 
 // anchors are the places of a page that links may name: GitHub's names of its headings,
@@ -137,13 +118,14 @@ func anchors(page string) (all []string) {
 func TestDecisionsAreListed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(testenv.Root(t), "docs/decisions")
-	index := prose(t, filepath.Join(dir, "README.md"))
+	all := pages(t)
+	index := all[filepath.Join(dir, "README.md")]
 	files, err := filepath.Glob(filepath.Join(dir, "0*.md"))
 	if err != nil || len(files) < 18 {
 		t.Fatalf("%d decisions, %v", len(files), err)
 	}
 	for _, file := range files {
-		first, _, _ := strings.Cut(prose(t, file), "\n")
+		first, _, _ := strings.Cut(all[file], "\n")
 		number, title, _ := strings.Cut(strings.TrimPrefix(first, "# "), ". ")
 		if prefix := fmt.Sprintf("%04s-", number); !strings.HasPrefix(filepath.Base(file), prefix) {
 			t.Errorf("%s begins with %q, want \"# \", its number and a dot", file, first)
@@ -158,7 +140,7 @@ func TestDecisionsAreListed(t *testing.T) {
 // one of them.
 func TestFieldsHaveAnchors(t *testing.T) {
 	t.Parallel()
-	page := prose(t, filepath.Join(testenv.Root(t), "docs/configuration.md"))
+	page := pages(t)[filepath.Join(testenv.Root(t), "docs/configuration.md")]
 	all := anchors(page)
 	slices.Sort(all)
 	if distinct := slices.Compact(slices.Clone(all)); len(distinct) != len(all) {
@@ -185,11 +167,4 @@ func TestFieldsHaveAnchors(t *testing.T) {
 	if fields < 100 {
 		t.Errorf("only %d fields", fields)
 	}
-}
-
-// prose is a page without its blocks of code.
-func prose(t *testing.T, page string) string {
-	t.Helper()
-	text := testenv.Read(t, page)
-	return code.ReplaceAllString(string(text), "")
 }

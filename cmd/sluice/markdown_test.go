@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,9 +21,9 @@ var (
 func TestTables(t *testing.T) {
 	t.Parallel()
 	rows := 0
-	for _, page := range pages(t) {
+	for page, text := range pages(t) {
 		bars := 0 // of the table that is being read; 0 outside of one
-		for line := range strings.Lines(prose(t, page)) {
+		for line := range strings.Lines(text) {
 			if !strings.HasPrefix(line, "|") {
 				bars = 0
 				continue
@@ -46,8 +45,7 @@ func TestTables(t *testing.T) {
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for _, page := range pages(t) {
-		text := prose(t, page)
+	for page, text := range pages(t) {
 		defined, used := names(definition, text), names(reference, text)
 		if len(defined) == 0 {
 			continue // what looks like a reference there is code
@@ -67,20 +65,4 @@ func names(of *regexp.Regexp, text string) (all []string) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// TestPlaygroundLinks follows the links of the playground.
-func TestPlaygroundLinks(t *testing.T) {
-	t.Parallel()
-	page := filepath.Join(testenv.Root(t), "docs/playground/index.html")
-	text := testenv.Read(t, page)
-	all := names(href, string(text))
-	for _, target := range all {
-		if err := follow(t, page, target); err != nil {
-			t.Errorf("%s: %v", target, err)
-		}
-	}
-	if len(all) < 6 {
-		t.Errorf("only %d links", len(all))
-	}
 }

@@ -33,12 +33,12 @@ func TestNamesInTheCode(t *testing.T) {
 			}
 		}
 	}
-	files, names := 0, 0
+	files, names, all := 0, 0, pages(t)
 	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
 	testenv.OK(t, err)
 	developers := []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"}
 	for _, page := range append(developers, decisions...) {
-		text := prose(t, filepath.Join(root, strings.TrimPrefix(page, root)))
+		text := all[filepath.Join(root, strings.TrimPrefix(page, root))]
 		for _, m := range namedFile.FindAllStringSubmatch(text, -1) {
 			files++
 			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil && !base[m[1]] {

@@ -104,7 +104,17 @@ func TestScripts(t *testing.T) {
 				w := ts.Value("world").(*world)
 				charge(w.t, w.client, ts.ReadFile(args[0]), args[1], args[2], args[3:])
 			},
-			"acl": makeUser,
+			"acl": func(ts *testscript.TestScript, _ bool, args []string) {
+				w := ts.Value("world").(*world)
+				_, line, _ := strings.Cut(string(testenv.File(w.t, "docs/operations.md")), "ACL SETUSER sluice on >PASSWORD ")
+				line, _, _ = strings.Cut(line, "\n")
+				line = strings.NewReplacer("~rl:", "~"+args[0]+":", "+info ", "").Replace(line)
+				command := []any{"ACL", "SETUSER", "sluice", "on", ">secret"}
+				for word := range strings.FieldsSeq(line) {
+					command = append(command, word)
+				}
+				ts.Check(w.client.Do(context.Background(), command...).Err())
+			},
 			"empty": func(ts *testscript.TestScript, _ bool, _ []string) {
 				if n := ts.Value("world").(*world).client.DBSize(context.Background()).Val(); n != 0 {
 					ts.Fatalf("%d keys are left", n)
@@ -157,19 +167,6 @@ func runIn(ts *testscript.TestScript, want int, args []string, out, errors io.Wr
 	if code := run(c, args); code != want {
 		ts.Fatalf("exit code %d, want %d", code, want)
 	}
-}
-
-// makeUser has the rules of a user as the document spells them: a selector in brackets is one of them.
-func makeUser(ts *testscript.TestScript, _ bool, args []string) {
-	w := ts.Value("world").(*world)
-	_, line, _ := strings.Cut(string(testenv.File(w.t, "docs/operations.md")), "ACL SETUSER sluice on >PASSWORD ")
-	line, _, _ = strings.Cut(line, "\n")
-	line = strings.NewReplacer("~rl:", "~"+args[0]+":", "+info ", "").Replace(line)
-	command := []any{"ACL", "SETUSER", "sluice", "on", ">secret"}
-	for _, word := range regexp.MustCompile(`\([^)]*\)|\S+`).FindAllString(line, -1) {
-		command = append(command, word)
-	}
-	ts.Check(w.client.Do(context.Background(), command...).Err())
 }
 
 func runPage(ts *testscript.TestScript, _ bool, args []string) {

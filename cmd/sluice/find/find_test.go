@@ -97,8 +97,9 @@ var placed = []struct {
 	},
 	{
 		name: "Envoy's file in a ConfigMap", file: "a.yaml",
-		text: "kind: ConfigMap\ndata:\n  envoy.yaml: |\n" + indent(filter("sluice", "Struct", "value: {rules: []}"), "    "),
-		in:   `Wasm filter "sluice"`, line: 9, json: `{"rules":[]}`,
+		text: "kind: ConfigMap\ndata:\n  envoy.yaml: |" +
+			strings.ReplaceAll("\n"+filter("sluice", "Struct", "value: {rules: []}"), "\n", "\n    "),
+		in: `Wasm filter "sluice"`, line: 9, json: `{"rules":[]}`,
 	},
 	{
 		name: "words that YAML 1.1 takes for booleans", file: "a.yaml",
@@ -151,10 +152,6 @@ func TestConfigurations(t *testing.T) {
 func filter(name, kind, value string) string {
 	return "typed_config:\n  '@type': type.googleapis.com/" + filterType + "\n  config:\n    name: " + name +
 		"\n    configuration: {'@type': type.googleapis.com/google.protobuf." + kind + ",\n      " + value + "}\n"
-}
-
-func indent(text, by string) string {
-	return by + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+by) + "\n"
 }
 
 func TestLineOf(t *testing.T) {

@@ -8,15 +8,6 @@ import (
 	"github.com/sluiceproxy/sluice/plugin/config"
 )
 
-// keyed is a configuration with a rule of one key.
-func keyed(t *testing.T, key string) *config.Config {
-	t.Helper()
-	cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [` + key + `],
-		"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
-	testenv.OK(t, err)
-	return cfg
-}
-
 // TestValuesThatNobodyHas refuses what would block nobody, or somebody else.
 func TestValuesThatNobodyHas(t *testing.T) {
 	t.Parallel()
@@ -38,7 +29,10 @@ func TestValuesThatNobodyHas(t *testing.T) {
 		{bearer, "Bearer tok", "", `"Bearer tok" is no token, so that nobody has it (want the token alone`},
 		{bearer, "tok,en", "", `"tok,en" is no token`},
 	} {
-		tagger, err := NewTagger(keyed(t, c.key), "r")
+		cfg, err := config.Parse([]byte(`{"redis": {"cluster": "redis"}, "rules": [{"name": "r", "key": [` + c.key + `],
+			"limits": [{"algorithm": "gcra", "limit": 10, "window": "1s"}]}]}`))
+		testenv.OK(t, err)
+		tagger, err := NewTagger(cfg, "r")
 		testenv.OK(t, err)
 		id, err := tagger.Identity("", nil, []string{c.value})
 		if c.err != "" {

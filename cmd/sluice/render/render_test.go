@@ -28,17 +28,14 @@ func with(plugin string, o render.Options) *render.Options {
 	return &o
 }
 
-type runner func(*render.Options) (render.Result, error)
-
 var files = []struct {
 	name, plugin    string
-	run             runner
 	options         render.Options
 	contains, lacks []string
 	notes           string // how they begin
 }{
 	{
-		name: "Envoy without Redis", plugin: localPlugin, run: render.Envoy, options: render.Options{},
+		name: "Envoy without Redis", plugin: localPlugin, options: render.Options{},
 		contains: []string{
 			`Written by "sluice render envoy", from deploy/envoy/embedded.yaml`,
 			`{"rules": [{"name": "a", "mode": "off"`,
@@ -47,7 +44,7 @@ var files = []struct {
 	},
 	{
 		name: "Envoy with Redis", plugin: localPlugin,
-		run: render.Envoy, options: render.Options{
+		options: render.Options{
 			Redis: []string{"10.0.0.7:7000"}, Upstream: "app:80",
 			Listen: "127.0.0.1:81", Admin: "127.0.0.1:82", Wasm: "/a/b.wasm",
 		},
@@ -58,13 +55,13 @@ var files = []struct {
 		lacks: []string{"/etc/envoy", "port_value: 6379", "port_value: 8080"},
 	},
 	{
-		name: "the configuration's cluster is the file's", plugin: redisPlugin, run: render.Envoy,
+		name: "the configuration's cluster is the file's", plugin: redisPlugin,
 		options:  render.Options{Redis: []string{"redis:6379"}},
 		contains: []string{`"redis": {"cluster": "redis", "key_prefix": "edge"}, "rules"`},
 		lacks:    []string{"counters"},
 	},
 	{
-		name: "TLS and a password", plugin: secretPlugin, run: render.Envoy,
+		name: "TLS and a password", plugin: secretPlugin,
 		options: render.Options{Redis: []string{"redis:6379"}, TLS: true, CA: "/ca.crt"},
 		contains: []string{
 			`"username": "edge", "password_env": "REDIS_PASSWORD"`, "host_env_keys: [REDIS_PASSWORD]",
@@ -75,14 +72,14 @@ var files = []struct {
 			"REDIS_PASSWORD",
 	},
 	{
-		name: "TLS to an address", plugin: redisPlugin, run: render.Envoy,
+		name: "TLS to an address", plugin: redisPlugin,
 		options:  render.Options{Redis: []string{"10.0.0.7:6379"}, TLS: true},
 		contains: []string{"{san_type: IP_ADDRESS, matcher: {exact: 10.0.0.7}}"},
 		lacks:    []string{"sni:"},
 	},
 	{
 		name: "a Redis Cluster with a password", plugin: secretPlugin,
-		run: render.Envoy, options: render.Options{
+		options: render.Options{
 			Redis: []string{"r0:6379", "r1:6380"}, Cluster: true,
 			PasswordEnv: "PASSWORD", TLS: true,
 		},
@@ -94,7 +91,7 @@ var files = []struct {
 		notes: "redis.password is not written into the file: it is taken from the environment variable PASSWORD",
 	},
 	{
-		name: "a primary with replicas", plugin: redisPlugin, run: render.Envoy,
+		name: "a primary with replicas", plugin: redisPlugin,
 		options:  render.Options{Redis: []string{"r0:6379", "r1:6379"}},
 		contains: []string{"tcp_health_check", "address: r0, port_value: 6379", "address: r1, port_value: 6379"},
 	},
@@ -105,7 +102,7 @@ func TestFiles(t *testing.T) {
 	for _, c := range files {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			result, err := c.run(with(c.plugin, c.options))
+			result, err := render.Envoy(with(c.plugin, c.options))
 			testenv.OK(t, err)
 			for _, want := range c.contains {
 				if !strings.Contains(result.Text, want) {
@@ -133,30 +130,29 @@ func TestFiles(t *testing.T) {
 
 var refusals = []struct {
 	name, plugin string
-	run          runner
 	options      render.Options
 	errors       string // contained
 }{
 	{
-		name: "a bad address", plugin: redisPlugin, run: render.Envoy, options: render.Options{Redis: []string{"redis"}},
+		name: "a bad address", plugin: redisPlugin, options: render.Options{Redis: []string{"redis"}},
 		errors: `--redis: "redis" is not an address (want host:port, such as redis:6379)`,
 	},
 	{
-		name: "an address that is no name", plugin: redisPlugin, run: render.Envoy,
+		name: "an address that is no name", plugin: redisPlugin,
 		options: render.Options{Redis: []string{"a+b:1"}},
 		errors:  `is not an address (want host:port, such as redis:6379)`,
 	},
 	{
-		name: "an empty address", plugin: redisPlugin, run: render.Envoy, options: render.Options{Redis: []string{"a:1", ""}},
+		name: "an empty address", plugin: redisPlugin, options: render.Options{Redis: []string{"a:1", ""}},
 		errors: `--redis: "" is not an address`,
 	},
 	{
-		name: "a bad port", plugin: redisPlugin, run: render.Envoy,
+		name: "a bad port", plugin: redisPlugin,
 		options: render.Options{Redis: []string{"r:1"}, Listen: ":x"},
 		errors:  `--listen: ":x" is not an address`,
 	},
 	{
-		name: "a failover with a password", plugin: secretPlugin, run: render.Envoy,
+		name: "a failover with a password", plugin: secretPlugin,
 		options: render.Options{Redis: []string{"a:1", "b:1"}},
 		errors:  "a failover with a password",
 	},
@@ -167,7 +163,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := c.run(with(c.plugin, c.options)); err == nil || !strings.Contains(err.Error(), c.errors) {
+			if _, err := render.Envoy(with(c.plugin, c.options)); err == nil || !strings.Contains(err.Error(), c.errors) {
 				t.Errorf("error %v, want one with %s", err, c.errors)
 			}
 		})

@@ -87,17 +87,18 @@ func TestReviewsTogether(t *testing.T) {
 	testenv.Same(t, "a review after it", ask(h, "{}").Code, http.StatusOK)
 }
 
-// start runs a server that refuses objects with the word "wrong" until the test ends.
-func start(t *testing.T) (s *Server, addr string) {
-	t.Helper()
+// TestServes looks at everything but what is said of objects. In the end it changes the files of the certificate in
+// place: to a pair that is half written, then to a new one.
+func TestServes(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.OK(t, err)
-	s = &Server{Handler: New(func(object []byte) (mistakes, warnings []string) {
+	s, addr := &Server{Handler: New(func(object []byte) (mistakes, warnings []string) {
 		if bytes.Contains(object, []byte("wrong")) {
 			mistakes = []string{"wrong"}
 		}
 		return mistakes, nil
-	})}
+	})}, listener.Addr().String()
 	s.Cert, s.Key = testenv.Certificate(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -106,13 +107,6 @@ func start(t *testing.T) (s *Server, addr string) {
 		stop()
 		testenv.OK(t, <-ended)
 	})
-	return s, listener.Addr().String()
-}
-
-// TestServes looks at everything but what is said of objects.
-func TestServes(t *testing.T) {
-	t.Parallel()
-	s, addr := start(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 	for _, c := range []struct {
@@ -148,27 +142,22 @@ func TestServes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, text, want)
 		}
 	}
-}
 
-// TestCertificate changes the files in place: to a pair that is half written, then to a new one.
-func TestCertificate(t *testing.T) {
-	t.Parallel()
-	s, addr := start(t)
-	serial := func() []byte {
-		connection, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
-		testenv.OK(t, err)
-		defer connection.Close()
-		return connection.ConnectionState().PeerCertificates[0].Raw
-	}
-	first := serial()
 	cert, key := testenv.NewAuthority(t).Issue("webhook", "spiffe://x/webhook")
-	replace := func(from, to string) { testenv.OK(t, os.WriteFile(to, testenv.Read(t, from), 0o600)) }
-	replace(cert, s.Cert)
-	if !bytes.Equal(serial(), first) {
+	served := [3][]byte{} // certificates
+	for i, file := range []struct{ from, to string }{{}, {cert, s.Cert}, {key, s.Key}} {
+		if file.from != "" {
+			testenv.OK(t, os.WriteFile(file.to, testenv.Read(t, file.from), 0o600))
+		}
+		response, err := client.Get("https://" + addr + "/healthz")
+		testenv.OK(t, err)
+		response.Body.Close()
+		served[i] = response.TLS.PeerCertificates[0].Raw
+	}
+	if !bytes.Equal(served[1], served[0]) {
 		t.Error("a certificate without its key is in use")
 	}
-	replace(key, s.Key)
-	if bytes.Equal(serial(), first) {
+	if bytes.Equal(served[2], served[0]) {
 		t.Error("the new certificate is not in use")
 	}
 }

@@ -101,7 +101,9 @@ func (r *routing) limits(v visit) (limits []limitModel, name string, routed bool
 		}
 	}
 	for _, r := range best.Routes {
-		if !r.Match.holds(v) {
+		m := r.Match
+		fails := slices.ContainsFunc(m.Headers, func(h headerModel) bool { return h.holds(v) == h.InvertMatch })
+		if fails || m.Path != v.path && (m.Prefix == "" || !strings.HasPrefix(v.path, m.Prefix)) {
 			continue
 		}
 		limits = slices.Clone(r.Route.RateLimits)
@@ -111,15 +113,6 @@ func (r *routing) limits(v visit) (limits []limitModel, name string, routed bool
 		return limits, r.Name, true
 	}
 	return nil, "", false
-}
-
-func (m *matchModel) holds(v visit) bool {
-	for _, h := range m.Headers {
-		if h.holds(v) == h.InvertMatch {
-			return false
-		}
-	}
-	return m.Path == v.path || m.Prefix != "" && strings.HasPrefix(v.path, m.Prefix)
 }
 
 func (h *headerModel) holds(v visit) bool {

@@ -140,7 +140,7 @@ race: build tools ## run the tests with the race detector that "make test" runs 
 # none, what the first line of a log and metrics say of a direct Redis, and what doctor finds of one (behind
 # a relay it looks at the relay: TestDoctorOfMatcher).
 export RELAY
-relay_skips = ^Test(DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|DoctorOfEnvoy|DoctorOfWrongPort|OperatorsView|RedisHealth|ReloadIsCounted)$$|^TestPlain$$/^/^(password-from|wrong-password|turn-it-off)|^TestSupportPage$$/^one_Redis,_with_a_password$$
+relay_skips = ^Test(DocumentedACL|UserOfEachNamespace|TrialOfRedis|Upgrade|DoctorOfEnvoy|DoctorOfWrongPort|OperatorsView|RedisHealth|ReloadIsCounted)$$|^TestPlain$$/^(password-from|wrong-password|turn-it-off)|^TestSupportPage$$/^one_Redis,_with_a_password$$
 
 .PHONY: upstreams
 upstreams: build tools ## compare what Flask, Django, FastAPI, Express and Go read of a request with what Sluice does

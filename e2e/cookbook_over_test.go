@@ -30,7 +30,7 @@ var cookbookEconomyCluster = plain{
 		economy := envoytest.NewUpstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "economy "+r.Header.Get("x-lane"))
 		}))
-		copyCluster(c, "upstream", "economy", economy.Addr)
+		c.CopyCluster("upstream", "economy", economy.Addr)
 	},
 	play: func(t *testing.T, s *setting) {
 		for i := range 12 {

@@ -58,114 +58,72 @@ func redisWith(args ...string) func(*testing.T, *setting) string {
 	}
 }
 
-// TestPlain plays the plain tests in two Envoys, of one worker and of two. Each test has a listener with
-// statistics of its own, an upstream, and a prefix in Redis.
+// TestPlain plays the plain tests in two Envoys, of one worker and of two. For each variant and store a test has a
+// listener with statistics of its own, an upstream, and a prefix in Redis.
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	for workers, group := range map[int]string{1: "one worker", 2: "two workers"} {
-		t.Run(group, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			opts := envoytest.Options{Workers: workers, Redis: []string{server.Addr}}
-			opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
-			settings := map[*setting]plain{}
-			opts.Edit = func(c *envoyconf.Config) {
-				for _, p := range plainTests {
-					if p.worker == (workers == 1) {
-						for _, s := range p.listen(t, c, server) {
-							settings[s] = p
-						}
+	for _, workers := range []int{1, 2} {
+		server, settings := redistest.Start(t), map[*setting]plain{}
+		opts := envoytest.Options{Workers: workers, Redis: []string{server.Addr}}
+		opts.Plugin = `{` + patient + `"rules": [{"name": "r", ` + hundred + `}]}`
+		opts.Edit = func(c *envoyconf.Config) {
+			limited := c.Get(envoyconf.Listener)
+			for _, p := range plainTests {
+				if p.worker != (workers == 1) {
+					continue
+				}
+				for _, variant := range append(p.variants, "")[:max(1, len(p.variants))] {
+					if p.edit != nil {
+						p.edit(t, c, variant)
 					}
+					for _, store := range append(p.stores, scenario.Redis)[:max(1, len(p.stores))] {
+						name := strings.Join(strings.Fields(fmt.Sprint(p.name, " ", variant, " ", store)), "-")
+						config := scenario.New(t, name, store, p.config)
+						s := &setting{
+							upstream: envoytest.NewUpstream(t, nil), listener: name, prefix: config.Prefix + ":", variant: variant,
+						}
+						settings[s] = p
+						text := config.JSON()
+						if !strings.Contains(text, config.Prefix) {
+							s.prefix = "rl:"
+						}
+						if strings.Contains(text, "envoy.filters.http.mcp") && isEnvoy136(t) {
+							text = strings.ReplaceAll(text, "envoy.filters.http.mcp", "mcp_proxy")
+						}
+						switch {
+						case p.own != nil:
+							addr := p.own(t, s)
+							if s.client == nil {
+								s.client = s.redis.Client()
+							}
+							if envoytest.ThroughRelay {
+								addr = envoytest.NewRelay(t, addr, nil).Addr
+							}
+							c.CopyCluster("redis", s.ownCluster(), addr)
+							text = strings.Replace(text, `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, s.ownCluster()), 1)
+						case store == scenario.Redis:
+							s.redis, s.client = server, server.Client()
+						default:
+							text = ownRules(t, name, text)
+						}
+						port := testenv.FreePort(t)
+						s.URL = fmt.Sprintf("http://127.0.0.1:%d", port)
+						c.CopyListener(name, port, text)
+						c.SetListenerUpstream(name, s.upstream.Addr)
+					}
+					c.Set(envoyconf.Listener, limited)
 				}
 			}
-			e := envoytest.Start(t, opts)
-			for s, p := range settings {
-				s.Envoy = e
-				t.Run(s.listener, func(t *testing.T) {
-					t.Parallel()
-					p.play(t, s)
-				})
-			}
-		})
-	}
-}
-
-// listen adds the listeners of a test, one for each variant and store.
-func (p *plain) listen(t *testing.T, c *envoyconf.Config, server *redistest.Server) (all []*setting) {
-	t.Helper()
-	variants, stores := p.variants, p.stores
-	if variants == nil {
-		variants = []string{""}
-	}
-	if stores == nil {
-		stores = []scenario.Store{scenario.Redis}
-	}
-	limited := c.Get(envoyconf.Listener)
-	for _, variant := range variants {
-		if p.edit != nil {
-			p.edit(t, c, variant)
 		}
-		for _, store := range stores {
-			name := strings.Join(strings.Fields(fmt.Sprint(p.name, " ", variant, " ", store)), "-")
-			config := scenario.New(t, name, store, p.config)
-			s := &setting{
-				upstream: envoytest.NewUpstream(t, nil), listener: name, prefix: config.Prefix + ":", variant: variant,
-			}
-			all = append(all, s)
-			text := config.JSON()
-			if !strings.Contains(text, config.Prefix) {
-				s.prefix = "rl:"
-			}
-			if strings.Contains(text, "envoy.filters.http.mcp") && isEnvoy136(t) {
-				text = strings.ReplaceAll(text, "envoy.filters.http.mcp", "mcp_proxy")
-			}
-			switch {
-			case p.own != nil:
-				addr := p.own(t, s)
-				if s.client == nil {
-					s.client = s.redis.Client()
-				}
-				if envoytest.ThroughRelay {
-					addr = envoytest.NewRelay(t, addr, nil).Addr
-				}
-				copyCluster(c, "redis", s.ownCluster(), addr)
-				text = strings.Replace(text, `"cluster": "redis"`, fmt.Sprintf(`"cluster": %q`, s.ownCluster()), 1)
-			case store == scenario.Redis:
-				s.redis, s.client = server, server.Client()
-			default:
-				text = ownRules(t, name, text)
-			}
-			copyCluster(c, "upstream", name, s.upstream.Addr)
-			s.URL = listen(t, c, name, name, text)
-			c.Set("static_resources/listeners/"+name+strings.TrimPrefix(envoyconf.ConnectionManager, envoyconf.Listener)+
-				"/stat_prefix", name)
+		e := envoytest.Start(t, opts)
+		for s, p := range settings {
+			s.Envoy = e
+			t.Run(s.listener, func(t *testing.T) {
+				t.Parallel()
+				p.play(t, s)
+			})
 		}
-		c.Set(envoyconf.Listener, limited)
 	}
-	return all
-}
-
-// copyCluster adds a copy of a cluster that leads elsewhere.
-func copyCluster(c *envoyconf.Config, from, name string, addr string) {
-	const clusters = "static_resources/clusters"
-	cluster := c.Get(clusters + "/" + from).(map[string]any)
-	cluster["name"] = name
-	cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": c.Endpoints([]string{addr})}
-	c.Append(clusters, cluster)
-}
-
-// listen adds a copy of the listener "limited", with a plugin configuration, whose routes lead to a cluster in the
-// upstream's place.
-func listen(t *testing.T, c *envoyconf.Config, name, cluster, plugin string) (url string) {
-	t.Helper()
-	port := testenv.FreePort(t)
-	c.CopyListener(name, port, plugin)
-	path := "static_resources/listeners/" + name
-	copied, err := json.Marshal(c.Get(path))
-	testenv.OK(t, err)
-	own := strings.ReplaceAll(string(copied), `"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, cluster))
-	c.Set(path, c.Fragment(own))
-	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
 
 // ownCluster is Envoy's name of the test's own Redis.

@@ -109,10 +109,10 @@ typed_config:
 	"economy": func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/common_http_protocol_options/headers_with_underscores_action", "ALLOW")
 		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes", c.Fragment(`
-- match: {prefix: "/", headers: [{name: x-quota, present_match: true}]}
-  direct_response: {status: 202, body: {inline_string: economy}}
-- match: {prefix: "/"}
+- match: {prefix: "/", headers: [{name: x-quota, present_match: true, invert_match: true}]}
   route: {cluster: upstream}
+- match: {prefix: "/"}
+  direct_response: {status: 202, body: {inline_string: economy}}
 `))
 	},
 }
@@ -153,7 +153,7 @@ type heldRequest struct {
 // listen adds the world's listeners to one of the Envoys.
 func (w *envoyWorld) listen(t *testing.T, c *envoyconf.Config, cluster string, envoy int) {
 	t.Helper()
-	copyCluster(c, "upstream", cluster, envoytest.NewUpstream(t, http.HandlerFunc(w.serve)).Addr)
+	c.CopyCluster("upstream", cluster, envoytest.NewUpstream(t, http.HandlerFunc(w.serve)).Addr)
 	limited := c.Get(envoyconf.Listener)
 	w.urls[envoy] = map[string]string{}
 	for _, s := range w.file.Configs {
@@ -167,7 +167,10 @@ func (w *envoyWorld) listen(t *testing.T, c *envoyconf.Config, cluster string, e
 			}
 		}
 		c.Set(envoyconf.ConnectionManager+"/access_log/0/typed_config/path", w.log(envoy, s.Name))
-		w.urls[envoy][s.Name] = listen(t, c, s.Name, cluster, s.JSON())
+		c.Set(envoyconf.ConnectionManager+"/route_config/virtual_hosts/all/routes/0/route/cluster", cluster)
+		port := testenv.FreePort(t)
+		w.urls[envoy][s.Name] = fmt.Sprintf("http://127.0.0.1:%d", port)
+		c.CopyListener(s.Name, port, s.JSON())
 		c.Set(envoyconf.Listener, limited)
 	}
 }

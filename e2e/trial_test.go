@@ -30,7 +30,7 @@ var trials = []struct {
 	},
 	{
 		name:  "nothing-listens",
-		redis: func(t *testing.T) string { return absent(t).Addr },
+		redis: func(t *testing.T) string { return fmt.Sprint("127.0.0.1:", testenv.FreePort(t)) },
 		want:  `cannot be used: unreachable: no connection`,
 	},
 	{
@@ -79,7 +79,7 @@ func TestTrialOfRedis(t *testing.T) {
 		Redis: []string{server.Addr}, Workers: workers, Beside: beside,
 		Edit: func(c *envoyconf.Config) {
 			for _, tc := range trials {
-				copyCluster(c, "redis", tc.name, addrs[tc.name])
+				c.CopyCluster("redis", tc.name, addrs[tc.name])
 				if tc.edit != nil {
 					tc.edit(c, "static_resources/clusters/"+tc.name)
 				}

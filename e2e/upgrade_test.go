@@ -56,7 +56,7 @@ func TestUpgrade(t *testing.T) {
 	edit := func(c *envoyconf.Config) {
 		shipped := c.Get(envoyconf.RedisCluster)
 		c.SetBridge(old)
-		copyCluster(c, "redis", "old", server.Addr)
+		c.CopyCluster("redis", "old", server.Addr)
 		c.Set(envoyconf.RedisCluster, shipped)
 		for name, builds := range map[string][2]struct{ limiter, bridge string }{
 			"forwards": {{old, "old"}, {testenv.WasmPath(t), "redis"}},
@@ -69,7 +69,9 @@ func TestUpgrade(t *testing.T) {
 				c.Set(envoyconf.Limiter+"/vm_config/vm_id", build.limiter) // builds share no memory
 				redis := fmt.Sprintf(`{"key_prefix": %q, "cluster": %q`, name, build.bridge)
 				plugin := strings.Replace(rules, `{"cluster": "redis"`, redis, 1)
-				pairs[name].urls[i] = listen(t, c, fmt.Sprint(name, i), "upstream", plugin)
+				port := testenv.FreePort(t)
+				c.CopyListener(fmt.Sprint(name, i), port, plugin)
+				pairs[name].urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
 			}
 		}
 	}

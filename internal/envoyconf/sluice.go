@@ -86,9 +86,14 @@ func (c *Config) SetListenerUpstream(name, addr string) {
 	own := strings.NewReplacer(`"cluster":"upstream"`, fmt.Sprintf(`"cluster":%q`, name),
 		`"stat_prefix":"limited"`, fmt.Sprintf(`"stat_prefix":%q`, name))
 	c.Set(listeners+"/"+name, c.Fragment(own.Replace(string(copied))))
-	cluster, _ := c.Get(upstream).(map[string]any)
-	cluster["name"] = name
-	c.Append(clusters, cluster)
+	c.CopyCluster("upstream", name, addr)
+}
+
+// CopyCluster adds a cluster like another one, with an address of its own.
+func (c *Config) CopyCluster(from, name, addr string) {
+	copied, _ := c.Get(clusters + "/" + from).(map[string]any)
+	copied["name"] = name
+	c.Append(clusters, copied)
 	c.setAddress(clusters+"/"+name, addr)
 }
 

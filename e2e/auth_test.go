@@ -21,13 +21,11 @@ const password = "correct-horse"
 // documentedRights is a file that says what a user in Redis needs, "sluice".
 const documentedRights = "../deploy/envoy/tls-acl.yaml"
 
-// asUser is a plugin configuration with members of "redis" and a limit of 3.
-func asUser(members string) string {
-	return `{"redis": {"cluster": "redis", "timeout": "10s", ` + members + `},
-		"failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
-		"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 3, ` + long + `},
-		{"algorithm": "sliding_window_log", "limit": 3, "window": "1d"}]}]}`
-}
+// asUser is the format of a plugin configuration with members of "redis" and a limit of 3.
+const asUser = `{"redis": {"cluster": "redis", "timeout": "10s", %s},
+	"failure": {"mode": "deny", "breaker": {"max_open": "500ms"}},
+	"rules": [{"name": "r", "key": [{"query": "u"}], "limits": [{"algorithm": "gcra", "limit": 3, ` + long + `},
+	{"algorithm": "sliding_window_log", "limit": 3, "window": "1d"}]}]}`
 
 // expectLimited wants the limit of asUser.
 func expectLimited(t *testing.T, s *setting) {
@@ -43,7 +41,7 @@ func expectLimited(t *testing.T, s *setting) {
 // is found, and the keys are the rule's: reading them leaves the plugin's memory alone.
 var passwordFromEnvironment = plain{
 	name:   "password from the environment",
-	config: asUser(`"username": "sluice", "password_env": "REDIS_PASSWORD"`),
+	config: fmt.Sprintf(asUser, `"username": "sluice", "password_env": "REDIS_PASSWORD"`),
 	own: func(t *testing.T, s *setting) string {
 		s.redis, s.client = redistest.StartWithUser(t, documentedRights, password)
 		return s.redis.Addr
@@ -65,7 +63,7 @@ var passwordFromEnvironment = plain{
 // absentPasswordVariable: one warning, and no AUTH.
 var absentPasswordVariable = plain{
 	name:   "absent password variable",
-	config: asUser(`"password_env": "NO_SUCH_VARIABLE"`),
+	config: fmt.Sprintf(asUser, `"password_env": "NO_SUCH_VARIABLE"`),
 	play: func(t *testing.T, s *setting) {
 		expectLimited(t, s)
 		warnings := strings.Count(s.Log(), "no environment variable NO_SUCH_VARIABLE")
@@ -77,7 +75,7 @@ var absentPasswordVariable = plain{
 // Once the password is right there, it decides.
 var wrongPassword = plain{
 	name:   "wrong password",
-	config: asUser(`"password": "` + password + `"`),
+	config: fmt.Sprintf(asUser, `"password": "`+password+`"`),
 	own:    redisWith("--requirepass", "another"),
 	play: func(t *testing.T, s *setting) {
 		client := redis.NewClient(&redis.Options{Addr: s.redis.Addr, Password: "another"})

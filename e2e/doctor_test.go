@@ -89,8 +89,8 @@ func TestDoctorOfEnvoy(t *testing.T) {
 func TestDoctorOfWrongPort(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	nowhere := absent(t)
-	s := start(t, diagnosed, envoytest.Options{Redis: []string{nowhere.Addr}, Dynamic: true})
+	nowhere := fmt.Sprint("127.0.0.1:", testenv.FreePort(t))
+	s := start(t, diagnosed, envoytest.Options{Redis: []string{nowhere}, Dynamic: true})
 	const open = "wasmcustom.sluice.redis.state.open.breaker_workers"
 	requests := startLoad(t, 16, s.URL) // on so many connections that each worker has one
 	testenv.Wait(t, time.Minute, func() error { return atLeast(int(s.Stats(open)[open]), 1, "workers do not ask Redis") })
@@ -98,10 +98,10 @@ func TestDoctorOfWrongPort(t *testing.T) {
 	d := doctor(t, diagnosed, "--redis", redis.Addr, "--envoy", s.Admin)
 	testenv.Same(t, "exit code", d.code, 1)
 	d.want(t, "workers", "fail", "of 2 workers do not ask Redis: unreachable")
-	d.want(t, "endpoints", "fail", nowhere.Addr+": none of")
+	d.want(t, "endpoints", "fail", nowhere+": none of")
 	d.want(t, "redis", "pass", "")
 	d = doctor(t, diagnosed, "--envoy", s.Admin)
-	d.want(t, "redis", "fail", nowhere.Addr)
+	d.want(t, "redis", "fail", nowhere)
 
 	missing := strings.Replace(diagnosed, `"cluster": "redis"`, `"cluster": "redes"`, 1)
 	testenv.Same(t, "that Envoy takes it", s.Reload(missing, nil), true)

@@ -12,19 +12,12 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// absent is a Redis that has been killed.
-func absent(t testing.TB, args ...string) *redistest.Server {
-	t.Helper()
-	server := redistest.Start(t, args...)
-	server.Kill()
-	return server
-}
-
 // TestRedisFails: Redis is absent at first, is killed, full, no primary any more, hangs and runs a script that does not
 // end, one after the other. It is restarted three times, and ends all connections, with requests under way.
 func TestRedisFails(t *testing.T) {
 	t.Parallel()
-	server := absent(t, "--lua-time-limit", "500")
+	server := redistest.Start(t, "--lua-time-limit", "500")
+	server.Kill()
 	o := launchOutage(t, outageTimeout, envoytest.Options{Redis: []string{server.Addr}})
 	o.client = server.Client()
 	o.await(20)

@@ -39,7 +39,10 @@ func startVarying(t testing.TB, clients int, next func(client int, last reply) s
 	t.Helper()
 	running, cancel := context.WithCancel(context.Background())
 	l := &load{t: t, cancel: cancel, answers: tally{}}
-	t.Cleanup(l.end)
+	t.Cleanup(func() {
+		cancel()
+		l.clients.Wait()
+	})
 	for i := range clients {
 		l.clients.Go(func() {
 			client := newClient()
@@ -91,16 +94,13 @@ func (l *load) String() string {
 	return fmt.Sprintf("%v; %d without an answer %v; worst latency %v", l.answers, len(l.errors), first, l.worst)
 }
 
-func (l *load) end() {
-	l.cancel()
-	l.clients.Wait()
-}
-
 // stop ends the clients, each after its request, and fails the test if a
 // request has had no answer.
 func (l *load) stop() tally {
 	l.t.Helper()
-	if l.end(); len(l.errors) > 0 {
+	l.cancel()
+	l.clients.Wait()
+	if len(l.errors) > 0 {
 		l.t.Errorf("requests were lost: %v", l)
 	}
 	return l.answers

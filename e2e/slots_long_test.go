@@ -19,7 +19,8 @@ import (
 // through a reload, and through a Redis that restarted empty.
 func TestSlotOfAWebSocket(t *testing.T) {
 	t.Parallel()
-	s := start(t, slotRule(1), envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
+	rule := fmt.Sprintf(slotRule, 1)
+	s := start(t, rule, envoytest.Options{Discovered: true, Edit: func(c *envoyconf.Config) {
 		c.Set(envoyconf.ConnectionManager+"/upgrade_configs", c.Fragment(`[{upgrade_type: websocket}]`))
 	}})
 	s.upstream.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +51,7 @@ func TestSlotOfAWebSocket(t *testing.T) {
 		}
 	}
 	refused(2 * time.Second)
-	s.Discover(strings.Replace(slotRule(1), `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
+	s.Discover(strings.Replace(rule, `"chat", "key"`, `"chat", "cost": 1, "key"`, 1))
 	refused(slotTTL + 2*time.Second)
 	s.redis.Restart()
 	// It learns of the slot from a renewal, of the configuration that was replaced.
@@ -68,8 +69,9 @@ func TestSlotOfAWebSocket(t *testing.T) {
 func TestSlotsOfAKilledEnvoy(t *testing.T) {
 	t.Parallel()
 	upstream := envoytest.NewUpstream(t, http.HandlerFunc(obedient)).Addr
-	a := start(t, slotRule(3), envoytest.Options{Upstream: upstream})
-	b := start(t, slotRule(3), envoytest.Options{Upstream: upstream, Redis: []string{a.redis.Addr}})
+	rule := fmt.Sprintf(slotRule, 3)
+	a := start(t, rule, envoytest.Options{Upstream: upstream})
+	b := start(t, rule, envoytest.Options{Upstream: upstream, Redis: []string{a.redis.Addr}})
 	for range 3 {
 		hold(t, b.URL, "x-stay: yes")
 	}

@@ -34,12 +34,9 @@ func (g *gauge) enter() (leave func()) {
 	return func() { g.now.Add(-1) }
 }
 
-// slotRule is a configuration with one limit on what is in flight.
-func slotRule(limit int) string {
-	return fmt.Sprintf(`{`+patient+bothHeaders+`"rules": [
-		{"name": "chat", "key": [{"constant": "k"}],
-			"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}]}]}`, limit)
-}
+// slotRule is the format of a configuration with one limit on what is in flight.
+const slotRule = `{` + patient + bothHeaders + `"rules": [{"name": "chat", "key": [{"constant": "k"}],
+	"limits": [{"algorithm": "concurrency", "limit": %d, "ttl": "5s"}]}]}`
 
 const slotKey = "{chat|k}:concurrency" // behind the prefix
 
@@ -60,12 +57,12 @@ func (s *setting) awaitHeld(t testing.TB, key string, want int) {
 func TestSlotsOfACrowd(t *testing.T) {
 	t.Parallel()
 	g := new(gauge)
-	upstream := envoytest.NewUpstream(t, g).Addr
-	a := start(t, slotRule(20), envoytest.Options{
+	upstream, rule := envoytest.NewUpstream(t, g).Addr, fmt.Sprintf(slotRule, 20)
+	a := start(t, rule, envoytest.Options{
 		Quiet: true, Workers: 4, Upstream: upstream,
-		Beside: map[string]string{"local": strings.Replace(slotRule(20), patient, "", 1)},
+		Beside: map[string]string{"local": strings.Replace(rule, patient, "", 1)},
 	})
-	b := start(t, slotRule(20), envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
+	b := start(t, rule, envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
 	for name, urls := range map[string][]string{"two Envoys": {a.URL, b.URL}, "one Envoy": {a.Beside["local"]}} {
 		g.most.Store(0)
 		l := startVarying(t, 200, func(client int, _ reply) string { return urls[client%len(urls)] }, "x-pause: 40ms")

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -21,9 +22,10 @@ const soakKillEvery = 20 * time.Second
 func TestSlotsSoak(t *testing.T) {
 	g := new(gauge)
 	upstream := envoytest.NewUpstream(t, g).Addr
-	a := start(t, slotRule(20), envoytest.Options{Upstream: upstream, Quiet: true})
+	rule := fmt.Sprintf(slotRule, 20)
+	a := start(t, rule, envoytest.Options{Upstream: upstream, Quiet: true})
 	launch := func() *setting {
-		return start(t, slotRule(20), envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
+		return start(t, rule, envoytest.Options{Redis: []string{a.redis.Addr}, Upstream: upstream, Quiet: true})
 	}
 	var victim atomic.Pointer[setting]
 	victim.Store(launch())

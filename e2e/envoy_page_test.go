@@ -4,9 +4,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceproxy/sluice/internal/envoyconf"
 	"github.com/sluiceproxy/sluice/internal/envoytest"
@@ -19,16 +20,13 @@ type envoyPage struct{ filter, cluster, manager, stats, environment any }
 
 func readEnvoyPage(t *testing.T) envoyPage {
 	t.Helper()
-	var values []any
-	for _, block := range blocks(t, "docs/envoy.md", "", "yaml") {
-		c, err := envoyconf.Parse([]byte("block:\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(block, "  ")))
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, block)
-		}
-		values = append(values, c.Get("block"))
+	found := blocks(t, "docs/envoy.md", "", "yaml")
+	if len(found) != 5 {
+		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(found))
 	}
-	if len(values) != 5 {
-		t.Fatalf("docs/envoy.md has %d blocks of YAML, want 5", len(values))
+	values := make([]any, len(found))
+	for i, block := range found {
+		testenv.OK(t, yaml.Unmarshal([]byte(block), &values[i]))
 	}
 	return envoyPage{
 		values[0].([]any)[0], values[1].([]any)[0], values[2], values[3].(map[string]any)["stats_config"],

@@ -16,95 +16,22 @@ import (
 	"github.com/sluiceproxy/sluice/internal/testenv"
 )
 
-// documentedACL holds the rights that docs/operations.md says a Redis user needs: the
-// commands one by one, and the shorter form.
+// aclOf are the rights that docs/operations.md gives a user of Redis, as the group of a pattern.
 // https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
-func documentedACL(t testing.TB) (exact, short []string) {
+func aclOf(t testing.TB, pattern string) string {
 	t.Helper()
-	text := testenv.File(t, "docs/operations.md")
-	m := regexp.MustCompile("(?m)^\\| ACL \\| `([^`]+)` \\| [^`]*`([^`]+)`").FindSubmatch(text)
+	m := regexp.MustCompile(pattern).FindSubmatch(testenv.File(t, "docs/operations.md"))
 	if m == nil {
-		t.Fatal("docs/operations.md does not say what a Redis user needs")
+		t.Fatalf("docs/operations.md does not say what a Redis user needs: it has nothing like %s", pattern)
 	}
-	return strings.Fields(string(m[1])), strings.Fields(string(m[2]))
+	return string(m[1])
 }
 
-// restricted is an Envoy whose Redis grants it some rights only, which can be
-// changed.
-type restricted struct {
-	*setting
-
-	t     *testing.T
-	admin *redis.Client
-	users int
-}
-
-// do runs a command with all rights.
-func (r *restricted) do(command string) {
-	r.t.Helper()
-	testenv.OK(r.t, r.admin.Do(ctx, words(command)...).Err())
-}
-
-// exercise makes the plugin send, on a new connection to a Redis that has no
-// script, everything that it ever sends, and returns how many requests had which
-// status. The last reply comes after those of refunds, for which no request waits.
-func (r *restricted) exercise() tally {
-	r.t.Helper()
-	r.do("SCRIPT FLUSH")
-	r.do("CLIENT KILL USER sluice")
-	got := tally{}
-	ask := func(n int, url string, headers ...string) {
-		for range n {
-			got[get(r.t, fmt.Sprintf("%s?u=%d", url, r.users), headers...).status]++
-		}
-	}
-	for name := range algorithms {
-		r.users++
-		ask(2, r.URL+"/"+name)
-		ask(1, r.URL+"/"+name, "x-full: 1") // one of three is given back
-		ask(4, r.URL+"/"+name)              // the last is rejected
-		r.users++
-		ask(1, r.URL+"/"+name, "x-full: 1") // one of one is given back
-	}
-	ask(2, r.URL+"/watched") // the second earns a block,
-	ask(1, r.URL+"/watched") // which rejects the third
-	r.users++
-	r.do(fmt.Sprintf("SET rl:{watched|%d}:override block EX 60", r.users))
-	ask(1, r.URL+"/watched")
-	ask(1, r.URL+"/slots")
-	ask(8, r.URL+"/burst")
-	ask(1, r.Beside["small"]+"/burst")
-	ask(15, r.URL+"/lease")
-	ask(3, r.URL+"/queue")
-	return got
-}
-
-// refused lists the commands that Redis has denied the plugin, such as "command set".
-// https://redis.io/docs/latest/commands/acl-log/
-func (r *restricted) refused() (list []string) {
-	r.t.Helper()
-	entries, err := r.admin.ACLLog(ctx, 100).Result()
-	testenv.OK(r.t, err)
-	for _, entry := range entries {
-		list = append(list, strings.ToLower(entry.Reason+" "+entry.Object))
-	}
-	return list
-}
-
-// expectGranted wants everything to be decided, and nothing refused.
-func (r *restricted) expectGranted() {
-	r.t.Helper()
-	r.do("ACL LOG RESET")
-	got := r.exercise()
-	// two by "full", one by its own limit; one by the smaller burst; three of "watched"
-	rejected := 3*len(algorithms) + 1 + 3
-	if got[http.StatusTooManyRequests] != rejected || got[http.StatusServiceUnavailable] != 0 {
-		r.t.Errorf("%v; want %d of status 429, none of 503", got, rejected)
-	}
-	if refused := r.refused(); len(refused) > 0 {
-		r.t.Errorf("Redis refused %q", refused)
-	}
-}
+// Where the document has the rights that the plugin needs: with the commands one by one, and in short.
+const (
+	exactACL = "(?m)^\\| ACL \\| `([^`]+)`"
+	shortACL = "(?m)^\\| ACL \\| `[^`]+` \\| [^`]*`([^`]+)`"
+)
 
 // rare are the commands that the traffic of these tests does not need: a log that has
 // much to drop counts and drops it.
@@ -128,11 +55,10 @@ func TestRareCommands(t *testing.T) {
 // plugin asks for it in vain.
 func TestDocumentedACL(t *testing.T) {
 	t.Parallel()
-	exact, short := documentedACL(t)
 	// A rule of two limits for each algorithm, a queue and a lease, and the listener "small", where the rule
 	// "burst" has a smaller one. The rule "full" makes all that others have charged be given back.
 	plugin := func(burst int) string {
-		rules := `{"name": "full", "match": {"headers": {"x-full": {"present": true}}}, ` +
+		rules := `{"name": "full", "match": {"query": {"full": "1"}}, ` +
 			`"limits": [{"algorithm": "gcra", "limit": 1, ` + long + `}]}`
 		rule := func(name, limit, more string) {
 			rules += fmt.Sprintf(`, {"name": %q, "match": {"path": "/%s"}, "key": [{"query": "u"}], "limits": [{%s}%s]}`,
@@ -154,37 +80,74 @@ func TestDocumentedACL(t *testing.T) {
 				"rules": [` + rules + `]}`
 	}
 	server, _ := redistest.StartWithUser(t, documentedRights, password)
-	r := &restricted{t: t, admin: redis.NewClient(&redis.Options{
-		Addr: server.Addr, Password: "admin",
-		DB: 3, Protocol: 2,
-	})}
-	t.Cleanup(func() { r.admin.Close() })
-	r.setting = start(t, plugin(50), envoytest.Options{
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "admin", DB: 3, Protocol: 2})
+	t.Cleanup(func() { admin.Close() })
+	s := start(t, plugin(50), envoytest.Options{
 		Redis: []string{server.Addr}, Workers: 1, Beside: map[string]string{"small": plugin(1)},
 	})
-	get(t, r.URL, "x-full: 1") // from now on it is full
-	for _, rights := range [][]string{short, documentedUser(t, "sluice"), exact} {
-		r.do("ACL SETUSER sluice reset on >" + password + " " + strings.Join(rights, " "))
-		r.expectGranted()
-	}
-	for _, right := range exact {
+	get(t, s.URL+"/?full=1") // from now on it is full
+	exact := aclOf(t, exactACL)
+	type step struct{ rights, without string } // without a command, "" for none
+	steps := []step{{aclOf(t, shortACL), ""}, {aclOf(t, "ACL SETUSER sluice on >PASSWORD (.*)"), ""}, {exact, ""}}
+	for _, right := range strings.Fields(exact) {
 		command, ok := strings.CutPrefix(right, "+")
-		seldom := command == "info" || slices.Contains(rare, command) // INFO is asked every 30 s at most
-		if !ok || seldom {
+		if ok && command != "info" && !slices.Contains(rare, command) { // INFO is asked every 30 s at most
+			steps = append(steps, step{exact + " -" + command, command})
+		}
+	}
+	for i, step := range append(steps, step{exact, ""}) {
+		// On a new connection to a Redis that has no script, the plugin sends everything that it ever sends.
+		for _, command := range []string{
+			"ACL SETUSER sluice reset on >" + password + " " + step.rights, "ACL LOG RESET", "SCRIPT FLUSH",
+			"CLIENT KILL USER sluice", fmt.Sprintf("SET rl:{watched|%d-blocked}:override block EX 60", i),
+		} {
+			testenv.OK(t, admin.Do(ctx, words(command)...).Err())
+		}
+		type ask struct {
+			n   int
+			url string
+		}
+		var asks []ask
+		user := fmt.Sprint("?u=", i)
+		for name := range algorithms {
+			url := s.URL + "/" + name + user
+			asks = append(asks, ask{2, url},
+				ask{1, url + "&full=1"},       // one of three is given back
+				ask{4, url},                   // the last is rejected
+				ask{1, url + "-other&full=1"}) // one of one is given back
+		}
+		watched := s.URL + "/watched" + user // the second request earns a block, which rejects the third
+		asks = append(asks, ask{3, watched}, ask{1, watched + "-blocked"}, ask{1, s.URL + "/slots" + user},
+			ask{8, s.URL + "/burst" + user}, ask{1, s.Beside["small"] + "/burst" + user}, ask{15, s.URL + "/lease" + user},
+			ask{3, s.URL + "/queue" + user}) // whose replies come after those of refunds, for which no request waits
+		got := tally{}
+		for _, a := range asks {
+			for range a.n {
+				got[get(t, a.url).status]++
+			}
+		}
+		// Without a right, what gives slots back asks in vain in its own time.
+		testenv.Wait(t, patience, func() error { // https://redis.io/docs/latest/commands/acl-log/
+			var refused []string
+			entries, err := admin.ACLLog(ctx, 100).Result()
+			for _, entry := range entries {
+				refused = append(refused, strings.ToLower(entry.Reason+" "+entry.Object))
+			}
+			in := slices.Contains(refused, "command "+step.without)
+			if want := step.without != ""; in != want || len(refused) > 0 != want {
+				err = fmt.Errorf("without %q: %v, refused %q (%v)", step.without, got, refused, err)
+			}
+			return err
+		})
+		if step.without != "" {
+			testenv.OK(t, admin.Do(ctx, words("ACL SETUSER sluice +"+step.without)...).Err())
+			awaitStatus(t, s, "/burst?u=again-"+step.without, http.StatusOK) // the breaker may be open
 			continue
 		}
-		r.do("ACL SETUSER sluice -" + command)
-		r.do("ACL LOG RESET")
-		got := r.exercise()
-		// What gives slots back leaves in its own time.
-		testenv.Wait(t, patience, func() error {
-			if refused := r.refused(); !slices.Contains(refused, "command "+command) {
-				return fmt.Errorf("without %s: %v, refused %q; it is not needed", command, got, refused)
-			}
-			return nil
-		})
-		r.do("ACL SETUSER sluice " + right)
-		awaitStatus(t, r.setting, "/burst?u=again-"+command, http.StatusOK) // the breaker may be open
+		// two by "full", one by its own limit; one by the smaller burst; three of "watched"
+		rejected := 3*len(algorithms) + 1 + 3
+		if got[http.StatusTooManyRequests] != rejected || got[http.StatusServiceUnavailable] != 0 {
+			t.Errorf("%v; want %d of status 429, none of 503", got, rejected)
+		}
 	}
-	r.expectGranted()
 }

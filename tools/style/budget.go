@@ -34,8 +34,8 @@ var budgets = []budget{
 	{dir: "cmd/luabench", lines: 645},
 	{dir: "cmd/zones", lines: 235},
 	{dir: "bench", lines: 1700},
-	{dir: ".", tests: true, lines: 43950},
-	{dir: ".", tests: true, helpers: true, lines: 9680},
+	{dir: ".", tests: true, lines: 42900},
+	{dir: ".", tests: true, helpers: true, lines: 8100},
 }
 
 // over finds the budgets that the files under root exceed.

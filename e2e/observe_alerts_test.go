@@ -20,6 +20,7 @@ func (s *scene) alerts(t *testing.T) {
 		case "SluiceRedisDown": // has been, while Redis was
 		case "SluiceNoMetrics", "SluiceConfigurationRefused", "SluiceRuleNeverApplies", "SluiceSettlementsLost": // not here
 		case "SluiceRedisEvicts", "SluiceRedisMemory", "SluiceRedisKeysGrow": // in TestRedisHealth, and promtool's tests
+		case "SluiceRedisSlow": // in promtool's tests: here a quick machine answers too many others in time
 		case "SluicePluginCrashed": // has not
 			s.await(t, "0\n", "sum(envoy_wasm_sluice_vm_reload)")
 		default:

@@ -129,14 +129,9 @@ func words(command string) (list []any) {
 // which vanish at once.
 func (s *setting) keys(t testing.TB, without ...string) []string {
 	t.Helper()
-	keys, err := s.client.Keys(ctx, s.prefix+"*").Result()
-	testenv.OK(t, err)
-	keys = slices.DeleteFunc(keys, func(key string) bool {
-		return strings.HasSuffix(key, ":probe") ||
-			slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, s.prefix+"{"+rule+"|") })
+	return slices.DeleteFunc(redistest.Counters(t, s.client, s.prefix), func(key string) bool {
+		return slices.ContainsFunc(without, func(rule string) bool { return strings.HasPrefix(key, s.prefix+"{"+rule+"|") })
 	})
-	slices.Sort(keys)
-	return keys
 }
 
 // snapshot returns every key with what it holds, for comparing, but for those of some rules. A bucket, which drains by

@@ -191,8 +191,8 @@ func TestRendered(t *testing.T) {
 }
 
 // TestMonitoringWithoutLabels: without the labels of stats_config, the relabelling of prometheus.yaml makes them,
-// and dashboard, alerts, recording rules and access log have data. e2e/observe has those of envoy.yaml, and all
-// files have its stats_config (deploy/deploy_test.go).
+// and dashboard, alerts, recording rules and access log have data. e2e's TestOperatorsView has those of envoy.yaml,
+// and all files have its stats_config (deploy/deploy_test.go).
 func TestMonitoringWithoutLabels(t *testing.T) {
 	t.Parallel()
 	for file, without := range map[string]*regexp.Regexp{"redis.yaml": nil, "embedded.yaml": promtest.OfRedis} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +97,17 @@ func (s *Server) Scripted() error {
 		err = fmt.Errorf("no client has called a script of %s", s.Addr)
 	}
 	return err
+}
+
+// Counters are the keys with a prefix, in order, but those of probes. Unlike DBSIZE it leaves out what has expired.
+func Counters(t testing.TB, client redis.Cmdable, prefix string) []string {
+	t.Helper()
+	keys, err := client.Keys(context.Background(), prefix+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":probe") })
 }
 
 // Client returns a client of this server that speaks RESP2, as the plugin
